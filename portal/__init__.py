@@ -1,0 +1,1 @@
+"""Poolhouse's portal: the Django project and the gateway."""

@@ -1,0 +1,23 @@
+"""Frozen statements: what a customer used and paid, or a provider earned and was paid, in one UTC month."""
+
+from django.db import models
+
+
+class Statement(models.Model):
+    """One party's month, half open in UTC. `content` holds lines and totals, `sha256` is over its canonical JSON."""
+
+    number = models.CharField(max_length=32, unique=True)
+    kind = models.CharField(max_length=10, choices=[("customer", "customer"), ("provider", "provider")])
+    party = models.CharField(max_length=40, db_index=True)
+    currency = models.CharField(max_length=3)
+    starts_at = models.DateTimeField()
+    ends_at = models.DateTimeField()
+    content = models.JSONField()
+    sha256 = models.CharField(max_length=64)
+    frozen_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["kind", "party", "starts_at"], name="statement_once")]
+
+    def __str__(self) -> str:
+        return self.number

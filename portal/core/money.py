@@ -1,0 +1,74 @@
+"""Money: integers of nano units (10⁻⁹ of the currency); minor units only at the payment edge.
+
+Rules from docs/architecture.md: one rounding a request (half up), shares floored, nothing lost in a split.
+"""
+
+from typing import NewType
+
+Nano = NewType("Nano", int)
+
+NANO_PER_UNIT = 1_000_000_000
+MTOK = 1_000_000
+BPS = 10_000
+_NANO_DIGITS = 9
+
+# ISO 4217 exponents that differ from two, as Stripe charges them.
+_EXPONENTS = {
+    **dict.fromkeys(
+        "bif clp djf gnf jpy kmf krw mga pyg rwf vnd vuv xaf xof xpf".split(),
+        0,
+    ),
+    **dict.fromkeys("bhd jod kwd omr tnd".split(), 3),
+}
+
+
+def exponent(currency: str) -> int:
+    """Return how many decimals the currency's minor unit has (2 for usd, 0 for jpy, 3 for kwd)."""
+    return _EXPONENTS.get(currency.lower(), 2)
+
+
+def nano_per_minor(currency: str) -> int:
+    """Return how many nano units one minor unit of the currency holds."""
+    return int(10 ** (_NANO_DIGITS - exponent(currency)))
+
+
+def nano_from_minor(minor: int, currency: str) -> Nano:
+    """Convert minor units exactly."""
+    return Nano(minor * nano_per_minor(currency))
+
+
+def minor_from_nano(nano: int, currency: str) -> tuple[int, Nano]:
+    """Split a non-negative amount into whole minor units and the dust that stays behind."""
+    if nano < 0:
+        raise ValueError(f"cannot take minor units of a negative amount: {nano}")
+    minor, dust = divmod(nano, nano_per_minor(currency))
+    return minor, Nano(dust)
+
+
+def split_share(charge: int, share_bps: int) -> tuple[Nano, Nano]:
+    """Split a charge into the provider's share (floored, in basis points) and the platform's rest."""
+    if charge < 0 or not 0 <= share_bps <= BPS:
+        raise ValueError(f"cannot split {charge} by {share_bps} basis points")
+    provider = charge * share_bps // BPS
+    return Nano(provider), Nano(charge - provider)
+
+
+def decimal_text(nano: int) -> str:
+    """Return the amount as a plain decimal string of the currency's unit, without trailing zeros."""
+    sign, magnitude = ("-", -nano) if nano < 0 else ("", nano)
+    whole, rest = divmod(magnitude, NANO_PER_UNIT)
+    fraction = f"{rest:09d}".rstrip("0")
+    return f"{sign}{whole}.{fraction}" if fraction else f"{sign}{whole}"
+
+
+def nano_from_text(text: str) -> Nano:
+    """Parse a plain decimal string such as `0.25`. Raises ValueError for more than nine decimals or other signs."""
+    whole, dot, fraction = text.strip().partition(".")
+    negative = whole.startswith("-")
+    digits = whole.removeprefix("-") or "0"
+    if not (digits.isascii() and digits.isdigit()) or len(fraction) > _NANO_DIGITS or (dot and not fraction):
+        raise ValueError(f"not an amount of money: {text!r}")
+    if fraction and not (fraction.isascii() and fraction.isdigit()):
+        raise ValueError(f"not an amount of money: {text!r}")
+    nano = int(digits) * NANO_PER_UNIT + int(fraction.ljust(_NANO_DIGITS, "0") or "0")
+    return Nano(-nano if negative else nano)

@@ -1,0 +1,176 @@
+"""What the parts of the gateway hand to one another: the snapshot's entries and the life of a paid request.
+
+Everything here is in memory. The snapshot is replaced as a whole, its entries never change.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True)
+class KeyEntry:
+    """An API key as admission sees it. Times are Unix seconds."""
+
+    id: int
+    public_id: str
+    organization_id: int
+    organization: str
+    is_organization_active: bool
+    node_classes: frozenset[str]
+    tools_on_any_class: bool
+    monthly_cap_nano: int | None
+    expires_at: float | None
+    is_revoked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PriceEntry:
+    """One price version: nano per million tokens and nano per request, from `effective_from` (Unix seconds)."""
+
+    id: int
+    version: int
+    prompt_nano_per_mtok: int
+    cached_nano_per_mtok: int
+    completion_nano_per_mtok: int
+    request_nano: int
+    effective_from: float
+
+
+@dataclass(frozen=True, slots=True)
+class ModelEntry:
+    """A catalogue model. `prices` is ordered by `effective_from`; overheads are None where the template could not prove them."""
+
+    id: int
+    public_id: str
+    name: str
+    state: str
+    context_tokens: int
+    max_output_tokens: int
+    default_output_tokens: int
+    message_overhead_bytes: int | None
+    request_overhead_bytes: int | None
+    end_tokens: int
+    supported_parameters: frozenset[str]
+    first_token_timeout_s: int
+    quantization: str
+    tokenizer_sha256: str | None
+    template_sha256: str | None
+    created_at: float
+    deprecates_at: float | None
+    prices: tuple[PriceEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TunnelEntry:
+    """Which process owns the node's tunnel and where its peers reach it."""
+
+    process: str
+    peer: str
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEntry:
+    """A node that may be routed to. `models` maps model id to its concurrency limit."""
+
+    id: int
+    public_id: str
+    provider_id: int
+    organization_id: int
+    node_class: str
+    country: str
+    region: str
+    generation: int
+    share_bps: int
+    trust_weight: float
+    models: Mapping[int, int]
+    models_without_tolerance: frozenset[int]
+    tunnel: TunnelEntry | None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All that a request needs to be admitted and routed. `keys` is by SHA-256 (32 bytes) of the full key text."""
+
+    keys: Mapping[bytes, KeyEntry]
+    models: Mapping[str, ModelEntry]
+    nodes: Mapping[int, NodeEntry]
+    nodes_by_model: Mapping[int, tuple[NodeEntry, ...]]
+    loaded_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFacts:
+    """What settlement must know of an admitted request; `body` is the parsed, cleaned request that goes to the node."""
+
+    request_id: UUID
+    client_request_id: str
+    key: KeyEntry
+    model: ModelEntry
+    price: PriceEntry
+    endpoint: str
+    is_stream: bool
+    body: dict[str, Any]
+    prompt_bound_tokens: int
+    output_bound_tokens: int
+    hold_nano: int
+    opened_at: float
+
+
+@dataclass(slots=True)
+class Hold:
+    """Credit set aside for one request: from one credit lease and, where the key has a cap, one budget lease."""
+
+    nano: int
+    lease_id: int
+    budget_lease_id: int | None
+    organization_id: int
+    is_open: bool = True
+
+
+@dataclass(slots=True)
+class Claim:
+    """What the node says it used; None where it said nothing."""
+
+    prompt: int | None = None
+    cached: int | None = None
+    completion: int | None = None
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One dispatch of a request to one node. The relay appends what it handed to the customer's socket."""
+
+    facts: RequestFacts
+    hold: Hold
+    node: NodeEntry
+    number: int
+    routing: dict[str, Any]
+    spool_row: int
+    claim: Claim = field(default_factory=Claim)
+    delivered: list[str] = field(default_factory=list)
+    delivered_bytes: int = 0
+    finished_choices: int = 0
+    first_token_at: float | None = None
+    is_open: bool = True
+
+    def deliver(self, text: str) -> None:
+        """Note generated text (content, reasoning or tool-call arguments) that went to the customer's socket."""
+        if text:
+            self.delivered.append(text)
+            self.delivered_bytes += len(text.encode())
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """How an attempt was closed; token counts are the billed ones."""
+
+    outcome: str
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    token_source: str
+    charge_nano: int
+    provider_nano: int

@@ -1,0 +1,111 @@
+"""What was delivered: one append-only row an attempt, partitioned by the day its spool opened it.
+
+Ids of other rooms are stored as numbers or text; `ledger_check` verifies those that point upward.
+"""
+
+from django.db import models
+
+
+class Outcome(models.TextChoices):
+    """How an attempt ended; rules.outcomes says which ones are charged and paid."""
+
+    COMPLETED = "completed"
+    CUSTOMER_ABORT = "customer_abort"
+    CREDIT_END = "credit_end"
+    PLATFORM_CRASH = "platform_crash"
+    NODE_FAULT = "node_fault"
+    NODE_TIMEOUT = "node_timeout"
+    NODE_BUSY = "node_busy"
+    EMPTY = "empty"
+    CUSTOMER_ERROR = "customer_error"
+
+
+class TokenSource(models.TextChoices):
+    """Where the billed token counts come from."""
+
+    CLAIM = "claim"
+    COUNT = "count"
+    BOUND = "bound"
+    MARK = "mark"
+    NONE = "none"
+
+
+class UsageRecord(models.Model):
+    """One attempt of one request, as its gateway process closed it. Token fields without a prefix are the billed ones."""
+
+    pk = models.CompositePrimaryKey("opened_on", "request_id", "attempt")
+    opened_on = models.DateField()
+    request_id = models.UUIDField()
+    attempt = models.SmallIntegerField()
+    spool_id = models.CharField(max_length=40)
+    spool_seq = models.BigIntegerField()
+    organization_id = models.BigIntegerField()
+    api_key_id = models.BigIntegerField()
+    provider_id = models.BigIntegerField()
+    node_id = models.BigIntegerField()
+    model_id = models.BigIntegerField()
+    price_version_id = models.BigIntegerField()
+    share_bps = models.IntegerField()
+    lease_id = models.BigIntegerField()
+    budget_lease_id = models.BigIntegerField(null=True)
+    prompt_tokens = models.IntegerField()
+    cached_tokens = models.IntegerField()
+    completion_tokens = models.IntegerField()
+    claimed_prompt_tokens = models.IntegerField(null=True)
+    claimed_cached_tokens = models.IntegerField(null=True)
+    claimed_completion_tokens = models.IntegerField(null=True)
+    counted_prompt_tokens = models.IntegerField(null=True)
+    counted_completion_tokens = models.IntegerField(null=True)
+    delivered_bytes = models.BigIntegerField()
+    token_source = models.CharField(max_length=8, choices=TokenSource)
+    hold_nano = models.BigIntegerField()
+    charge_nano = models.BigIntegerField()
+    provider_nano = models.BigIntegerField()
+    platform_nano = models.BigIntegerField()
+    outcome = models.CharField(max_length=16, choices=Outcome)
+    error_code = models.CharField(max_length=48)
+    is_stream = models.BooleanField()
+    endpoint = models.CharField(max_length=24)
+    node_class = models.CharField(max_length=16)
+    country = models.CharField(max_length=2)
+    client_request_id = models.CharField(max_length=128)
+    opened_at = models.DateTimeField()
+    first_token_at = models.DateTimeField(null=True)
+    closed_at = models.DateTimeField()
+    routing = models.JSONField(null=True)
+    content_hash = models.CharField(max_length=64)
+
+    class Meta:
+        managed = False
+        db_table = "metering_usagerecord"
+
+    def __str__(self) -> str:
+        return f"{self.request_id}/{self.attempt}"
+
+
+class SpoolState(models.TextChoices):
+    """Whether a spool may still bring records."""
+
+    OPEN = "open"
+    DRAINED = "drained"
+    ABANDONED = "abandoned"
+
+
+class Spool(models.Model):
+    """One gateway process's spool file. `public_id` is written into the file itself."""
+
+    public_id = models.CharField(max_length=40, unique=True)
+    process = models.CharField(max_length=64)
+    host = models.CharField(max_length=120)
+    state = models.CharField(max_length=12, choices=SpoolState, default=SpoolState.OPEN)
+    shipped_seq = models.BigIntegerField(default=0)
+    opened_at = models.DateTimeField()
+    seen_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=models.Q(state__in=SpoolState.values), name="spool_state_known")
+        ]
+
+    def __str__(self) -> str:
+        return self.public_id

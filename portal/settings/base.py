@@ -1,0 +1,176 @@
+"""Settings that every process shares. Nothing here starts a server; production.py refuses what is missing."""
+
+from pathlib import Path
+from typing import Any
+
+from csp.constants import NONE, SELF
+
+from portal.settings import env
+
+BASE_DIR = Path(__file__).resolve().parent.parent.parent
+
+SECRET_KEY = env.text("SECRET_KEY", "")
+SECRET_KEY_FALLBACKS = env.items("SECRET_KEY_FALLBACKS")
+DEBUG = False
+ALLOWED_HOSTS = env.items("ALLOWED_HOSTS", "127.0.0.1,localhost")
+CSRF_TRUSTED_ORIGINS = env.items("CSRF_TRUSTED_ORIGINS")
+TRUSTED_PROXIES = env.items("TRUSTED_PROXIES")
+PUBLIC_URL = env.url("PUBLIC_URL", "http://127.0.0.1:8000")
+GATEWAY_URL = env.url("GATEWAY_URL", "http://127.0.0.1:8001")
+POOL_NAME = env.text("POOL_NAME", "Poolhouse")
+SIGNUP = env.choice("SIGNUP", "open", {"open", "invite", "closed"})
+METRICS_TOKEN = env.text("METRICS_TOKEN")
+RECEIPT_SIGNING_KEY = env.text("RECEIPT_SIGNING_KEY")
+
+CURRENCY = env.text("CURRENCY", "usd").lower()
+PLATFORM_FEE_BPS = env.integer("PLATFORM_FEE_BPS", 2000, low=0, high=10_000)
+PAYOUT_MINIMUM_MINOR = env.integer("PAYOUT_MINIMUM_MINOR", 2000, low=1, high=10_000_000)
+PAYOUT_HOLD_DAYS = env.integer("PAYOUT_HOLD_DAYS", 7, low=0, high=365)
+PAYOUT_COUNTRIES = [country.upper() for country in env.items("PAYOUT_COUNTRIES")]
+PAYOUT_APPROVERS = env.integer("PAYOUT_APPROVERS", 1, low=1, high=2)
+
+STRIPE_API_KEY = env.text("STRIPE_API_KEY")
+STRIPE_API_BASE = env.url("STRIPE_API_BASE", "https://api.stripe.com")
+STRIPE_WEBHOOK_SECRET = env.text("STRIPE_WEBHOOK_SECRET")
+STRIPE_CONNECT_WEBHOOK_SECRET = env.text("STRIPE_CONNECT_WEBHOOK_SECRET")
+STRIPE_EVENTS_SECRET = env.text("STRIPE_EVENTS_SECRET")
+
+DATABASE_URL = env.text("DATABASE_URL")
+DATABASE_DIRECT_URL = env.text("DATABASE_DIRECT_URL", DATABASE_URL)
+REDIS_URL = env.text("REDIS_URL")
+DATABASES: dict[str, Any] = {"default": env.database(DATABASE_URL)} if DATABASE_URL else {}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+ROOMS = [
+    "portal.audit",
+    "portal.notifications",
+    "portal.accounts",
+    "portal.catalog",
+    "portal.providers",
+    "portal.nodes",
+    "portal.metering",
+    "portal.trust",
+    "portal.billing",
+    "portal.payouts",
+    "portal.webhooks",
+]
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.humanize",
+    "django.contrib.messages",
+    "django.contrib.postgres",
+    "django.contrib.sessions",
+    "django.contrib.staticfiles",
+    "allauth",
+    "allauth.account",
+    "allauth.mfa",
+    "csp",
+    "django_cotton",
+    "django_htmx",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "lucide",
+    "rest_framework",
+    *ROOMS,
+    "portal.api",
+    "portal.web",
+    "portal.operators",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+
+ROOT_URLCONF = "portal.urls"
+ASGI_APPLICATION = "portal.asgi.application"
+WSGI_APPLICATION = "portal.wsgi.application"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    }
+]
+COTTON_DIR = "components"
+
+AUTH_USER_MODEL = "accounts.User"
+AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
+]
+LOGIN_REDIRECT_URL = "/"
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+USE_I18N = True
+
+STATIC_URL = "/static/"
+STATIC_ROOT = BASE_DIR / "staticfiles"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+
+CELERY_BROKER_URL = REDIS_URL
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_TIMEZONE = "UTC"
+
+EMAIL_URL = env.text("EMAIL_URL", "console:")
+DEFAULT_FROM_EMAIL = env.text("DEFAULT_FROM_EMAIL", "poolhouse@localhost")
+
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "script-src": [SELF],
+        "style-src": [SELF],
+        "img-src": [SELF, "data:"],
+        "font-src": [SELF],
+        "connect-src": [SELF],
+        "form-action": [SELF],
+        "frame-ancestors": [NONE],
+        "base-uri": [NONE],
+    }
+}
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+
+REST_FRAMEWORK: dict[str, Any] = {
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "UNAUTHENTICATED_USER": None,
+}
+SPECTACULAR_SETTINGS: dict[str, Any] = {
+    "TITLE": "Poolhouse",
+    "VERSION": "1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "REDOC_DIST": "SIDECAR",
+}

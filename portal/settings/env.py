@@ -1,0 +1,95 @@
+"""Reads the environment: `NAME`, else the file that `NAME_FILE` names; a bad value stops the start."""
+
+import os
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+_TRUE = {"1", "true", "yes", "on"}
+_FALSE = {"0", "false", "no", "off", ""}
+
+
+def text(name: str, default: str = "") -> str:
+    """Return the setting as text."""
+    file = os.environ.get(f"{name}_FILE")
+    if file and name in os.environ:
+        raise ImproperlyConfigured(f"{name} and {name}_FILE are both set; keep one")
+    if file:
+        try:
+            return Path(file).read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise ImproperlyConfigured(f"{name}_FILE: cannot read {file}: {error.strerror}") from error
+    return os.environ.get(name, default)
+
+
+def required(name: str, why: str) -> str:
+    """Return the setting or stop the start."""
+    value = text(name)
+    if not value:
+        raise ImproperlyConfigured(f"{name} is not set: {why}")
+    return value
+
+
+def boolean(name: str, *, default: bool) -> bool:
+    """Return a yes/no setting."""
+    value = text(name, "1" if default else "0").lower()
+    if value in _TRUE:
+        return True
+    if value in _FALSE:
+        return False
+    raise ImproperlyConfigured(f"{name}={value!r}: use 1 or 0")
+
+
+def integer(name: str, default: int, *, low: int, high: int) -> int:
+    """Return a whole number within bounds."""
+    value = text(name, str(default))
+    try:
+        number = int(value)
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name}={value!r}: use a whole number") from error
+    if not low <= number <= high:
+        raise ImproperlyConfigured(f"{name}={number}: use {low} to {high}")
+    return number
+
+
+def choice(name: str, default: str, allowed: set[str]) -> str:
+    """Return one of the allowed words."""
+    value = text(name, default)
+    if value not in allowed:
+        raise ImproperlyConfigured(f"{name}={value!r}: use one of {', '.join(sorted(allowed))}")
+    return value
+
+
+def items(name: str, default: str = "") -> list[str]:
+    """Return a comma-separated list without blanks."""
+    return [item.strip() for item in text(name, default).split(",") if item.strip()]
+
+
+def url(name: str, default: str = "", *, schemes: tuple[str, ...] = ("http", "https")) -> str:
+    """Return an absolute URL without a trailing slash."""
+    value = text(name, default).rstrip("/")
+    parts = urlsplit(value)
+    if value and (parts.scheme not in schemes or not parts.netloc):
+        raise ImproperlyConfigured(f"{name}={value!r}: use an absolute URL ({', '.join(schemes)})")
+    return value
+
+
+def database(value: str) -> dict[str, object]:
+    """Turn a `postgresql://` URL into Django's dictionary."""
+    parts = urlsplit(value)
+    if parts.scheme not in {"postgres", "postgresql"}:
+        raise ImproperlyConfigured(
+            f"DATABASE_URL: {parts.scheme or 'no'} scheme; only postgresql:// is supported"
+        )
+    query = dict(item.split("=", 1) for item in parts.query.split("&") if "=" in item)
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": unquote(parts.path.lstrip("/")) or "postgres",
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": unquote(query.get("host", parts.hostname or "")),
+        "PORT": str(parts.port or query.get("port", "")),
+        "CONN_MAX_AGE": 60,
+        "CONN_HEALTH_CHECKS": True,
+    }

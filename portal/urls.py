@@ -1,0 +1,13 @@
+"""The URL table of the portal. The gateway's `/v1` is not here: it is an ASGI application of its own."""
+
+from django.urls import URLPattern, URLResolver, include, path
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("", include("portal.web.public.urls")),
+    path("accounts/", include("allauth.urls")),
+    path("customer/", include("portal.web.customer.urls")),
+    path("provider/", include("portal.web.provider.urls")),
+    path("operator/", include("portal.operators.urls")),
+    path("agent/v1/", include("portal.api.agent.urls")),
+    path("webhooks/", include("portal.webhooks.urls")),
+]
