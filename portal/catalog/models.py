@@ -49,9 +49,7 @@ class CatalogModel(models.Model):
     dtype = models.CharField(max_length=16)
     quantization = models.CharField(max_length=24, blank=True)
     tokenizer = models.ForeignKey(Artefact, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
-    chat_template = models.ForeignKey(
-        Artefact, null=True, blank=True, on_delete=models.PROTECT, related_name="+"
-    )
+    chat_template = models.ForeignKey(Artefact, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
     message_overhead_bytes = models.PositiveIntegerField(null=True, blank=True)
     request_overhead_bytes = models.PositiveIntegerField(null=True, blank=True)
     end_tokens = models.PositiveSmallIntegerField(default=1)
@@ -63,9 +61,7 @@ class CatalogModel(models.Model):
 
     class Meta:
         constraints = [
-            models.CheckConstraint(
-                condition=models.Q(state__in=ModelState.values), name="catalog_model_state_known"
-            ),
+            models.CheckConstraint(condition=models.Q(state__in=ModelState.values), name="catalog_model_state_known"),
             models.CheckConstraint(
                 condition=models.Q(max_output_tokens__lte=models.F("context_tokens")),
                 name="catalog_output_within_context",

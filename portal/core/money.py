@@ -15,10 +15,10 @@ _NANO_DIGITS = 9
 # ISO 4217 exponents that differ from two, as Stripe charges them.
 _EXPONENTS = {
     **dict.fromkeys(
-        "bif clp djf gnf jpy kmf krw mga pyg rwf vnd vuv xaf xof xpf".split(),
+        ["bif", "clp", "djf", "gnf", "jpy", "kmf", "krw", "mga", "pyg", "rwf", "vnd", "vuv", "xaf", "xof", "xpf"],
         0,
     ),
-    **dict.fromkeys("bhd jod kwd omr tnd".split(), 3),
+    **dict.fromkeys(["bhd", "jod", "kwd", "omr", "tnd"], 3),
 }
 
 

@@ -40,7 +40,7 @@ class PriceEntry:
 
 @dataclass(frozen=True, slots=True)
 class ModelEntry:
-    """A catalogue model. `prices` is ordered by `effective_from`; overheads are None where the template could not prove them."""
+    """A catalogue model. `prices` is ordered by `effective_from`; overheads are None where no probe proved them."""
 
     id: int
     public_id: str

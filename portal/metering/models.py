@@ -31,7 +31,7 @@ class TokenSource(models.TextChoices):
 
 
 class UsageRecord(models.Model):
-    """One attempt of one request, as its gateway process closed it. Token fields without a prefix are the billed ones."""
+    """One attempt of one request, as its gateway process closed it. Token fields without a prefix are billed."""
 
     pk = models.CompositePrimaryKey("opened_on", "request_id", "attempt")
     opened_on = models.DateField()

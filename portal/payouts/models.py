@@ -26,10 +26,8 @@ class AccountState(models.TextChoices):
 class PayoutAccount(models.Model):
     """A provider's account at Stripe; the state is pulled, never taken from one webhook."""
 
-    provider = models.OneToOneField(
-        "providers.Provider", on_delete=models.PROTECT, related_name="payout_account"
-    )
-    stripe_account = models.CharField(max_length=64, null=True, blank=True, unique=True)  # noqa: DJ001  unknown until created, then unique
+    provider = models.OneToOneField("providers.Provider", on_delete=models.PROTECT, related_name="payout_account")
+    stripe_account = models.CharField(max_length=64, null=True, blank=True, unique=True)
     state = models.CharField(max_length=16, choices=AccountState, default=AccountState.NOT_STARTED)
     state_code = models.CharField(max_length=64, blank=True)
     requirements = models.JSONField(default=list)
@@ -40,9 +38,7 @@ class PayoutAccount(models.Model):
 
     class Meta:
         constraints = [
-            models.CheckConstraint(
-                condition=Q(state__in=AccountState.values), name="payout_account_state_known"
-            ),
+            models.CheckConstraint(condition=Q(state__in=AccountState.values), name="payout_account_state_known"),
         ]
 
     def __str__(self) -> str:
@@ -82,7 +78,7 @@ class Payout(models.Model):
     state = models.CharField(max_length=16, choices=PayoutState, default=PayoutState.DRAFT)
     state_reason = models.CharField(max_length=240, blank=True)
     approval_hash = models.CharField(max_length=64, blank=True)
-    stripe_transfer = models.CharField(max_length=64, null=True, blank=True, unique=True)  # noqa: DJ001  unknown until sent, then unique
+    stripe_transfer = models.CharField(max_length=64, null=True, blank=True, unique=True)
     bank_state = models.CharField(max_length=16, blank=True)
     created_at = models.DateTimeField()
     sent_at = models.DateTimeField(null=True, blank=True)
@@ -142,9 +138,7 @@ class PayoutAttempt(models.Model):
     error_message = models.CharField(max_length=400, blank=True)
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["payout", "number"], name="payout_attempt_number_once")
-        ]
+        constraints = [models.UniqueConstraint(fields=["payout", "number"], name="payout_attempt_number_once")]
 
     def __str__(self) -> str:
         return self.idempotency_key

@@ -31,9 +31,7 @@ class Provider(models.Model):
     """The supplying side of an organization."""
 
     public_id = models.CharField(max_length=40, unique=True, default=_provider_id, editable=False)
-    organization = models.OneToOneField(
-        "accounts.Organization", on_delete=models.PROTECT, related_name="provider"
-    )
+    organization = models.OneToOneField("accounts.Organization", on_delete=models.PROTECT, related_name="provider")
     kind = models.CharField(max_length=12, choices=ProviderKind, default=ProviderKind.INDEPENDENT)
     state = models.CharField(max_length=12, choices=ProviderState, default=ProviderState.DRAFT)
     state_reason = models.CharField(max_length=240, blank=True)
@@ -46,12 +44,8 @@ class Provider(models.Model):
 
     class Meta:
         constraints = [
-            models.CheckConstraint(
-                condition=models.Q(kind__in=ProviderKind.values), name="provider_kind_known"
-            ),
-            models.CheckConstraint(
-                condition=models.Q(state__in=ProviderState.values), name="provider_state_known"
-            ),
+            models.CheckConstraint(condition=models.Q(kind__in=ProviderKind.values), name="provider_kind_known"),
+            models.CheckConstraint(condition=models.Q(state__in=ProviderState.values), name="provider_state_known"),
         ]
 
     def __str__(self) -> str:
@@ -83,9 +77,7 @@ class AgreementAcceptance(models.Model):
     address = models.GenericIPAddressField(null=True, blank=True)
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["provider", "agreement"], name="agreement_accepted_once")
-        ]
+        constraints = [models.UniqueConstraint(fields=["provider", "agreement"], name="agreement_accepted_once")]
 
     def __str__(self) -> str:
         return f"{self.provider_id} accepted {self.agreement_id}"

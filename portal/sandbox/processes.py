@@ -36,18 +36,16 @@ def start(
             os._exit(1)
 
     if threading.current_thread() is not threading.main_thread():
-        raise RuntimeError(
-            "the kernel ties a child to the thread that starts it: start children from the main thread"
-        )
+        raise RuntimeError("the kernel ties a child to the thread that starts it: start children from the main thread")
     with log.open("ab") as output:
-        return subprocess.Popen(  # noqa: PLW1509  only prctl and getppid run between fork and exec
+        return subprocess.Popen(
             list(argv),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             env=dict(environ) if environ is not None else None,
             start_new_session=True,
-            preexec_fn=tie_to_parent,
+            preexec_fn=tie_to_parent,  # noqa: PLW1509  only prctl and getppid run between fork and exec
         )
 
 

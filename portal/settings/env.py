@@ -79,9 +79,7 @@ def database(value: str) -> dict[str, object]:
     """Turn a `postgresql://` URL into Django's dictionary."""
     parts = urlsplit(value)
     if parts.scheme not in {"postgres", "postgresql"}:
-        raise ImproperlyConfigured(
-            f"DATABASE_URL: {parts.scheme or 'no'} scheme; only postgresql:// is supported"
-        )
+        raise ImproperlyConfigured(f"DATABASE_URL: {parts.scheme or 'no'} scheme; only postgresql:// is supported")
     query = dict(item.split("=", 1) for item in parts.query.split("&") if "=" in item)
     return {
         "ENGINE": "django.db.backends.postgresql",

@@ -2,11 +2,12 @@
 
 import django.contrib.postgres.fields
 import django.db.models.deletion
+from django.conf import settings
+from django.db import migrations, models
+
 import portal.accounts.models.organizations
 import portal.accounts.models.users
 import portal.core.clock
-from django.conf import settings
-from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
@@ -22,9 +23,7 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 ("password", models.CharField(max_length=128, verbose_name="password")),
                 ("last_login", models.DateTimeField(blank=True, null=True, verbose_name="last login")),
@@ -83,9 +82,7 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 (
                     "public_id",
@@ -123,9 +120,7 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 ("email", models.EmailField(max_length=254)),
                 (
@@ -171,9 +166,7 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 (
                     "role",
@@ -220,18 +213,14 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 ("public_id", models.CharField(max_length=24, unique=True)),
                 ("name", models.CharField(max_length=80)),
                 ("digest", models.CharField(max_length=64, unique=True)),
                 (
                     "node_classes",
-                    django.contrib.postgres.fields.ArrayField(
-                        base_field=models.CharField(max_length=16), size=None
-                    ),
+                    django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=16), size=None),
                 ),
                 ("tools_on_any_class", models.BooleanField(default=False)),
                 ("monthly_cap_nano", models.BigIntegerField(blank=True, null=True)),

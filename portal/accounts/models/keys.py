@@ -7,9 +7,7 @@ from django.db import models
 class ApiKey(models.Model):
     """A key of a customer. The secret is shown once; `digest` is the hex SHA-256 of the full key text."""
 
-    organization = models.ForeignKey(
-        "accounts.Organization", on_delete=models.PROTECT, related_name="api_keys"
-    )
+    organization = models.ForeignKey("accounts.Organization", on_delete=models.PROTECT, related_name="api_keys")
     public_id = models.CharField(max_length=24, unique=True)
     name = models.CharField(max_length=80)
     digest = models.CharField(max_length=64, unique=True)

@@ -27,9 +27,7 @@ class CreditLease(models.Model):
 
     class Meta:
         constraints = [
-            models.CheckConstraint(
-                condition=Q(granted__gte=F("used"), used__gte=0), name="credit_lease_covers_used"
-            ),
+            models.CheckConstraint(condition=Q(granted__gte=F("used"), used__gte=0), name="credit_lease_covers_used"),
             models.CheckConstraint(condition=Q(state__in=LeaseState.values), name="credit_lease_state_known"),
             models.UniqueConstraint(
                 fields=["account", "spool"], condition=Q(state="open"), name="credit_lease_one_open"
@@ -76,9 +74,7 @@ class BudgetLease(models.Model):
 
     class Meta:
         constraints = [
-            models.CheckConstraint(
-                condition=Q(granted__gte=F("used"), used__gte=0), name="budget_lease_covers_used"
-            ),
+            models.CheckConstraint(condition=Q(granted__gte=F("used"), used__gte=0), name="budget_lease_covers_used"),
             models.CheckConstraint(condition=Q(state__in=LeaseState.values), name="budget_lease_state_known"),
             models.UniqueConstraint(
                 fields=["window", "spool"], condition=Q(state="open"), name="budget_lease_one_open"

@@ -26,9 +26,7 @@ class LedgerAccount(models.Model):
     class Meta:
         constraints = [
             models.CheckConstraint(condition=Q(held__gte=0), name="ledger_held_not_negative"),
-            models.CheckConstraint(
-                condition=Q(debits__gte=0, credits__gte=0), name="ledger_totals_not_negative"
-            ),
+            models.CheckConstraint(condition=Q(debits__gte=0, credits__gte=0), name="ledger_totals_not_negative"),
             models.CheckConstraint(
                 condition=Q(has_floor=False)
                 | Q(is_debit_normal=False, credits__gte=F("debits") + F("held"))
@@ -54,9 +52,7 @@ class LedgerTx(models.Model):
     created_at = models.DateTimeField()
     actor = models.CharField(max_length=64)
     note = models.CharField(max_length=240, blank=True)
-    reverses = models.OneToOneField(
-        "self", null=True, blank=True, on_delete=models.PROTECT, related_name="reversed_by"
-    )
+    reverses = models.OneToOneField("self", null=True, blank=True, on_delete=models.PROTECT, related_name="reversed_by")
 
     def __str__(self) -> str:
         return self.idempotency_key
@@ -76,9 +72,7 @@ class LedgerTransfer(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["tx", "seq"], name="ledger_transfer_seq_once"),
             models.CheckConstraint(condition=Q(amount__gt=0), name="ledger_amount_positive"),
-            models.CheckConstraint(
-                condition=~Q(debit_account=F("credit_account")), name="ledger_two_accounts"
-            ),
+            models.CheckConstraint(condition=~Q(debit_account=F("credit_account")), name="ledger_two_accounts"),
         ]
 
     def __str__(self) -> str:

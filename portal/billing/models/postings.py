@@ -22,7 +22,7 @@ class UsagePosting(models.Model):
 
 
 class EarningMaturity(models.Model):
-    """When the earning of one posting becomes available to its provider (public id), and by which transaction it did."""
+    """When one posting's earning becomes available to its provider (public id), and by which transaction it did."""
 
     tx = models.ForeignKey("billing.LedgerTx", on_delete=models.PROTECT, related_name="maturities")
     provider = models.CharField(max_length=40, db_index=True)

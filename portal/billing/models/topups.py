@@ -35,7 +35,7 @@ class TopUp(models.Model):
     stripe_customer = models.CharField(max_length=64, blank=True)
     checkout_session = models.CharField(max_length=96, blank=True, db_index=True)
     checkout_url = models.TextField(blank=True)
-    payment_intent = models.CharField(max_length=64, null=True, blank=True, unique=True)  # noqa: DJ001  unknown until paid, then unique
+    payment_intent = models.CharField(max_length=64, null=True, blank=True, unique=True)
     fee_minor = models.BigIntegerField(null=True, blank=True)
     created_at = models.DateTimeField()
     paid_at = models.DateTimeField(null=True, blank=True)

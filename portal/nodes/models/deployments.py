@@ -55,9 +55,7 @@ class Deployment(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["node", "model"], name="deployment_once_a_node"),
-            models.CheckConstraint(
-                condition=models.Q(engine__in=EngineKind.values), name="deployment_engine_known"
-            ),
+            models.CheckConstraint(condition=models.Q(engine__in=EngineKind.values), name="deployment_engine_known"),
             models.CheckConstraint(
                 condition=models.Q(desired__in=DesiredState.values), name="deployment_desired_known"
             ),

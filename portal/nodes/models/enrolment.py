@@ -6,9 +6,7 @@ from django.db import models
 class EnrolmentToken(models.Model):
     """A single-use, expiring token; `token_hash` is the hex SHA-256."""
 
-    provider = models.ForeignKey(
-        "providers.Provider", on_delete=models.PROTECT, related_name="enrolment_tokens"
-    )
+    provider = models.ForeignKey("providers.Provider", on_delete=models.PROTECT, related_name="enrolment_tokens")
     public_id = models.CharField(max_length=40, unique=True)
     token_hash = models.CharField(max_length=64, unique=True)
     label = models.CharField(max_length=80, blank=True)

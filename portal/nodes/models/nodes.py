@@ -70,12 +70,8 @@ class Node(models.Model):
     class Meta:
         constraints = [
             models.CheckConstraint(condition=models.Q(state__in=NodeState.values), name="node_state_known"),
-            models.CheckConstraint(
-                condition=models.Q(node_class__in=NodeClass.values), name="node_class_known"
-            ),
-            models.CheckConstraint(
-                condition=models.Q(origin__in=NodeOrigin.values), name="node_origin_known"
-            ),
+            models.CheckConstraint(condition=models.Q(node_class__in=NodeClass.values), name="node_class_known"),
+            models.CheckConstraint(condition=models.Q(origin__in=NodeOrigin.values), name="node_origin_known"),
         ]
 
     def __str__(self) -> str:

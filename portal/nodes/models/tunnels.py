@@ -4,11 +4,9 @@ from django.db import models
 
 
 class Tunnel(models.Model):
-    """The owner of a node's tunnel. `peer` is where other gateway processes reach the owner (a Unix path or host:port)."""
+    """The owner of a node's tunnel. `peer` is where other gateway processes reach it (a Unix path or host:port)."""
 
-    node = models.OneToOneField(
-        "nodes.Node", primary_key=True, on_delete=models.CASCADE, related_name="tunnel"
-    )
+    node = models.OneToOneField("nodes.Node", primary_key=True, on_delete=models.CASCADE, related_name="tunnel")
     generation = models.BigIntegerField()
     process = models.CharField(max_length=64)
     peer = models.CharField(max_length=240)

@@ -25,9 +25,7 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 ("attempts", models.BigIntegerField(default=0)),
                 ("claimed_tokens", models.BigIntegerField(default=0)),
@@ -44,9 +42,7 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "node",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.PROTECT, related_name="+", to="nodes.node"
-                    ),
+                    models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name="+", to="nodes.node"),
                 ),
             ],
             options={

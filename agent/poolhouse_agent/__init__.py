@@ -1,0 +1,1 @@
+"""The agent: joins a machine to a pool, reports its hardware and serves its engine through one tunnel."""

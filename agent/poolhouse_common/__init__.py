@@ -1,0 +1,1 @@
+"""What agent and portal both rely on; no dependencies."""
