@@ -1,11 +1,17 @@
-"""The task runner. Tasks are found in each room's tasks module; the schedule is in settings."""
+"""The task runner. Tasks are found in each room's tasks module, the schedule in portal.beat."""
 
 import os
 
 from celery import Celery
+from celery.signals import setup_logging
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings.production")
 
 app = Celery("poolhouse")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
+
+
+@setup_logging.connect(weak=False)
+def keep_django_logging(**_: object) -> None:
+    """Celery configures no logging of its own where this signal has a receiver: Django's settings stand."""

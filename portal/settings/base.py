@@ -5,7 +5,7 @@ from typing import Any
 
 from csp.constants import NONE, SELF
 
-from portal.settings import env
+from portal.settings import env, mail
 
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
 
@@ -34,6 +34,7 @@ STRIPE_API_BASE = env.url("STRIPE_API_BASE", "https://api.stripe.com")
 STRIPE_WEBHOOK_SECRET = env.text("STRIPE_WEBHOOK_SECRET")
 STRIPE_CONNECT_WEBHOOK_SECRET = env.text("STRIPE_CONNECT_WEBHOOK_SECRET")
 STRIPE_EVENTS_SECRET = env.text("STRIPE_EVENTS_SECRET")
+STRIPE_TIMEOUT_S = env.integer("STRIPE_TIMEOUT_S", 30, low=1, high=120)
 
 DATABASE_URL = env.text("DATABASE_URL")
 DATABASE_DIRECT_URL = env.text("DATABASE_DIRECT_URL", DATABASE_URL)
@@ -139,7 +140,18 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_TIMEZONE = "UTC"
 
+CELERY_WORKER_REDIRECT_STDOUTS = False
+CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = True
+CELERY_BEAT_SCHEDULER = "portal.beat.SharedScheduler"
+CELERY_BEAT_MAX_LOOP_INTERVAL = 1
+# A task that a killed worker held returns to the queue after the visibility timeout. Time limits end every task before
+# that, so that none runs twice at once for this reason.
+CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 300}
+CELERY_TASK_SOFT_TIME_LIMIT = 210
+CELERY_TASK_TIME_LIMIT = 240
+
 EMAIL_URL = env.text("EMAIL_URL", "console:")
+globals().update(mail.settings(EMAIL_URL))
 DEFAULT_FROM_EMAIL = env.text("DEFAULT_FROM_EMAIL", "poolhouse@localhost")
 
 CONTENT_SECURITY_POLICY = {

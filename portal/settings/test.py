@@ -1,6 +1,9 @@
 """Settings of the test suite; pytest's main process starts the servers and exports their URLs."""
 
+from portal.settings import mail
 from portal.settings.local import *  # noqa: F403  settings modules extend one another
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 EMAIL_URL = "memory:"
+globals().update(mail.settings(EMAIL_URL))
+WHITENOISE_AUTOREFRESH = False
