@@ -1,0 +1,1 @@
+"""The entries of the failure catalogue, one module a subject."""
