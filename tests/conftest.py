@@ -4,8 +4,17 @@ from datetime import UTC, datetime
 
 import pytest
 
+from tests.databases import let_tests_truncate
+
 
 @pytest.fixture
 def now() -> datetime:
     """A fixed moment, aware and in UTC, for services that take `now`."""
     return datetime(2026, 11, 2, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup, django_db_blocker) -> None:
+    """The test database, made once; tests with real transactions empty it by TRUNCATE."""
+    with django_db_blocker.unblock():
+        let_tests_truncate()

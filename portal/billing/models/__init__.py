@@ -4,13 +4,16 @@ from portal.billing.models.credit import BudgetLease, BudgetWindow, CreditLease,
 from portal.billing.models.ledger import LedgerAccount, LedgerTransfer, LedgerTx
 from portal.billing.models.postings import EarningMaturity, UsagePosting
 from portal.billing.models.prices import PriceVersion, ShareVersion
-from portal.billing.models.statements import Statement
+from portal.billing.models.rollups import EarningDay, SpendDay
+from portal.billing.models.statements import ClosedPeriod, Statement, StatementKind
 from portal.billing.models.topups import TopUp, TopUpState
 
 __all__ = [
     "BudgetLease",
     "BudgetWindow",
+    "ClosedPeriod",
     "CreditLease",
+    "EarningDay",
     "EarningMaturity",
     "LeaseState",
     "LedgerAccount",
@@ -18,7 +21,9 @@ __all__ = [
     "LedgerTx",
     "PriceVersion",
     "ShareVersion",
+    "SpendDay",
     "Statement",
+    "StatementKind",
     "TopUp",
     "TopUpState",
     "UsagePosting",

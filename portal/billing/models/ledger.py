@@ -1,12 +1,12 @@
-"""Double entry: transfers of a positive amount from one account's credit side to another's debit side.
+"""Double entry: each transfer debits one account and credits another by the same positive amount.
 
 Rows are append-only (a trigger refuses UPDATE and DELETE); only services/ledger.py writes them.
 """
 
-import uuid
-
 from django.db import models
 from django.db.models import F, Q
+
+from portal.core import ids
 
 
 class LedgerAccount(models.Model):
@@ -42,7 +42,7 @@ class LedgerAccount(models.Model):
 class LedgerTx(models.Model):
     """One business event; `idempotency_key` makes it happen once, `content_hash` proves a replay is the same event."""
 
-    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    id = models.UUIDField(primary_key=True, default=ids.uuid7, editable=False)
     kind = models.CharField(max_length=32, db_index=True)
     idempotency_key = models.CharField(max_length=160, unique=True)
     content_hash = models.CharField(max_length=64)

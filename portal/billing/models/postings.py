@@ -1,20 +1,30 @@
 """Which usage is booked, by which transaction, and when the earning matures."""
 
 from django.db import models
+from django.db.models import F, Q
 
 
 class UsagePosting(models.Model):
-    """One usage record, booked once. The three columns name the record's row in its partition."""
+    """One usage record, booked once. The first three columns name the record's row in its partition.
+
+    `provider_nano` is what was booked to the provider; `withheld` says why it is less than the record's share.
+    """
 
     opened_on = models.DateField()
     request_id = models.UUIDField()
     attempt = models.SmallIntegerField()
     tx = models.ForeignKey("billing.LedgerTx", on_delete=models.PROTECT, related_name="usage")
     charge_nano = models.BigIntegerField()
+    provider_nano = models.BigIntegerField()
+    withheld = models.CharField(max_length=16, blank=True)
 
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["opened_on", "request_id", "attempt"], name="usage_posted_once"),
+            models.CheckConstraint(
+                condition=Q(charge_nano__gt=0, provider_nano__gte=0, provider_nano__lte=F("charge_nano")),
+                name="usage_posting_sound",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -27,7 +37,7 @@ class EarningMaturity(models.Model):
     tx = models.ForeignKey("billing.LedgerTx", on_delete=models.PROTECT, related_name="maturities")
     provider = models.CharField(max_length=40, db_index=True)
     amount_nano = models.BigIntegerField()
-    matures_at = models.DateTimeField(db_index=True)
+    matures_at = models.DateTimeField()
     matured_tx = models.ForeignKey(
         "billing.LedgerTx", null=True, blank=True, on_delete=models.PROTECT, related_name="+"
     )
@@ -35,7 +45,10 @@ class EarningMaturity(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["tx", "provider"], name="earning_matures_once"),
-            models.CheckConstraint(condition=models.Q(amount_nano__gt=0), name="earning_positive"),
+            models.CheckConstraint(condition=Q(amount_nano__gt=0), name="earning_positive"),
+        ]
+        indexes = [
+            models.Index(fields=["matures_at", "id"], condition=Q(matured_tx=None), name="earning_immature"),
         ]
 
     def __str__(self) -> str:

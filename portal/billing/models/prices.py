@@ -1,7 +1,7 @@
 """Versioned, effective-dated prices and provider shares; a version never changes once it is written."""
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
 
 
 class PriceVersion(models.Model):
@@ -29,6 +29,9 @@ class PriceVersion(models.Model):
                     request_nano__gte=0,
                 ),
                 name="price_not_negative",
+            ),
+            models.CheckConstraint(
+                condition=Q(cached_nano_per_mtok__lte=F("prompt_nano_per_mtok")), name="price_cached_not_dearer"
             ),
         ]
 

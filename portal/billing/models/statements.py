@@ -3,11 +3,29 @@
 from django.db import models
 
 
+class ClosedPeriod(models.Model):
+    """One UTC month that is closed: a trigger refuses ledger transactions that would take effect before its end."""
+
+    starts_at = models.DateTimeField(unique=True)
+    ends_at = models.DateTimeField(unique=True)
+    closed_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.starts_at:%Y-%m}"
+
+
+class StatementKind(models.TextChoices):
+    """Whose month it is."""
+
+    CUSTOMER = "customer"
+    PROVIDER = "provider"
+
+
 class Statement(models.Model):
     """One party's month, half open in UTC. `content` holds lines and totals, `sha256` is over its canonical JSON."""
 
     number = models.CharField(max_length=32, unique=True)
-    kind = models.CharField(max_length=10, choices=[("customer", "customer"), ("provider", "provider")])
+    kind = models.CharField(max_length=10, choices=StatementKind)
     party = models.CharField(max_length=40, db_index=True)
     currency = models.CharField(max_length=3)
     starts_at = models.DateTimeField()

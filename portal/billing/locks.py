@@ -1,0 +1,52 @@
+"""Row locks of this room, always in this order: credit leases, budget leases, budget windows, ledger accounts.
+
+Within a table rows are locked by primary key. NO KEY UPDATE, because transfers that merely name an account must not
+wait for it.
+"""
+
+from collections.abc import Iterable
+
+from django.db import connection
+
+from portal.billing.models.credit import BudgetLease, BudgetWindow, CreditLease
+from portal.billing.models.ledger import LedgerAccount
+
+_PERIODS = "poolhouse.billing.periods"
+
+
+def credit_leases(ids: Iterable[int]) -> dict[int, CreditLease]:
+    """Lock credit leases and return them by id; unknown ids are left out."""
+    rows = CreditLease.objects.select_for_update(no_key=True, of=("self",)).filter(pk__in=set(ids)).order_by("pk")
+    return {row.pk: row for row in rows}
+
+
+def budget_leases(ids: Iterable[int]) -> dict[int, BudgetLease]:
+    """Lock budget leases and return them by id; unknown ids are left out."""
+    rows = BudgetLease.objects.select_for_update(no_key=True, of=("self",)).filter(pk__in=set(ids)).order_by("pk")
+    return {row.pk: row for row in rows}
+
+
+def budget_windows(ids: Iterable[int]) -> dict[int, BudgetWindow]:
+    """Lock budget windows and return them by id; unknown ids are left out."""
+    rows = BudgetWindow.objects.select_for_update(no_key=True, of=("self",)).filter(pk__in=set(ids)).order_by("pk")
+    return {row.pk: row for row in rows}
+
+
+def accounts(ids: Iterable[int]) -> dict[int, LedgerAccount]:
+    """Lock those ledger accounts that keep totals and return them by id; the hot system accounts are never locked."""
+    rows = (
+        LedgerAccount.objects.select_for_update(no_key=True).filter(pk__in=set(ids), keeps_totals=True).order_by("pk")
+    )
+    return {row.pk: row for row in rows}
+
+
+def open_periods() -> None:
+    """Keep every period as open as it is now until the transaction ends; many may hold this at once."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock_shared(hashtextextended(%s, 0))", [_PERIODS])
+
+
+def closing_period() -> None:
+    """Wait until nobody writes to the ledger, and keep it so until the transaction ends."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [_PERIODS])

@@ -1,0 +1,47 @@
+"""Who may earn from whom."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from portal.core.money import Nano
+
+
+class Withheld(StrEnum):
+    """Why a provider got no share of a charge; empty where it got one."""
+
+    NOTHING = ""
+    HOUSE = "house"
+    RELATED = "related_party"
+
+
+@dataclass(frozen=True, slots=True)
+class Earner:
+    """The provider's side of a charge."""
+
+    organization_id: int
+    is_house: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """How one charge is divided; the two parts always add up to it."""
+
+    provider_nano: Nano
+    platform_nano: Nano
+    withheld: Withheld
+
+
+def are_related(*, customer_organization_id: int, earner: Earner) -> bool:
+    """Tell whether customer and provider are the same party, who never earn from each other, promo or paid."""
+    return customer_organization_id == earner.organization_id
+
+
+def split(*, charge_nano: int, provider_nano: int, customer_organization_id: int, earner: Earner) -> Split:
+    """Return who gets what of a charge whose record grants `provider_nano`. Raises ValueError beyond the charge."""
+    if not 0 <= provider_nano <= charge_nano:
+        raise ValueError(f"a share of {provider_nano} does not fit a charge of {charge_nano}")
+    if earner.is_house:
+        return Split(Nano(0), Nano(charge_nano), Withheld.HOUSE)
+    if are_related(customer_organization_id=customer_organization_id, earner=earner):
+        return Split(Nano(0), Nano(charge_nano), Withheld.RELATED)
+    return Split(Nano(provider_nano), Nano(charge_nano - provider_nano), Withheld.NOTHING)

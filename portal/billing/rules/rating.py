@@ -1,0 +1,75 @@
+"""What one request costs: nano units from a price version and billed tokens, rounded once."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from portal.core.money import MTOK, Nano
+
+_HALF = MTOK // 2
+
+
+class PriceTerms(Protocol):
+    """Anything that carries the four price fields: a stored version, a snapshot's entry, a draft."""
+
+    @property
+    def prompt_nano_per_mtok(self) -> int:
+        """Nano units for a million prompt tokens that were not cached."""
+
+    @property
+    def cached_nano_per_mtok(self) -> int:
+        """Nano units for a million cached prompt tokens."""
+
+    @property
+    def completion_nano_per_mtok(self) -> int:
+        """Nano units for a million completion tokens."""
+
+    @property
+    def request_nano(self) -> int:
+        """Nano units for the request itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """A price that is not stored yet."""
+
+    prompt_nano_per_mtok: int
+    cached_nano_per_mtok: int
+    completion_nano_per_mtok: int
+    request_nano: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CostLine:
+    """One part of a charge before rounding: `quantity` times `unit_nano`, per million where it is tokens."""
+
+    label: str
+    quantity: int
+    unit_nano: int
+
+
+def charge_nano(*, price: PriceTerms, prompt: int, cached: int, completion: int) -> Nano:
+    """Return the charge, rounded half up once; `prompt` includes `cached`. Raises ValueError for impossible counts."""
+    _require_counts(prompt=prompt, cached=cached, completion=completion)
+    millionths = (
+        (prompt - cached) * price.prompt_nano_per_mtok
+        + cached * price.cached_nano_per_mtok
+        + completion * price.completion_nano_per_mtok
+    )
+    return Nano(price.request_nano + (millionths + _HALF) // MTOK)
+
+
+def cost_lines(*, price: PriceTerms, prompt: int, cached: int, completion: int) -> list[CostLine]:
+    """Return the parts that add up to `charge_nano` before its one rounding; parts without quantity are left out."""
+    _require_counts(prompt=prompt, cached=cached, completion=completion)
+    lines = [
+        CostLine("prompt tokens", prompt - cached, price.prompt_nano_per_mtok),
+        CostLine("cached prompt tokens", cached, price.cached_nano_per_mtok),
+        CostLine("completion tokens", completion, price.completion_nano_per_mtok),
+        CostLine("request", 1 if price.request_nano else 0, price.request_nano),
+    ]
+    return [line for line in lines if line.quantity]
+
+
+def _require_counts(*, prompt: int, cached: int, completion: int) -> None:
+    if completion < 0 or not 0 <= cached <= prompt:
+        raise ValueError(f"cannot rate prompt={prompt} cached={cached} completion={completion}")

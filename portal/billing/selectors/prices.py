@@ -1,0 +1,36 @@
+"""Which price and which share hold at a moment."""
+
+from datetime import datetime
+
+from django.conf import settings
+from django.db.models import QuerySet
+
+from portal.billing.errors import PriceMissing
+from portal.billing.models import PriceVersion, ShareVersion
+from portal.core.money import BPS
+
+
+def price_at(*, model_id: int, at: datetime) -> PriceVersion:
+    """Return the model's price version in force at `at`. Raises PriceMissing."""
+    found = PriceVersion.objects.filter(model_id=model_id, effective_from__lte=at).order_by("-effective_from").first()
+    if found is None:
+        raise PriceMissing(f"model {model_id} has no price at {at.isoformat()}", fix="set a price for it")
+    return found
+
+
+def share_at(*, provider_id: int | None, at: datetime) -> int:
+    """Return the provider's share in basis points at `at`: its own, else the pool's default, else the settings'."""
+    past = ShareVersion.objects.filter(effective_from__lte=at).order_by("-effective_from", "-id")
+    own = past.filter(provider_id=provider_id).first() if provider_id is not None else None
+    found = own or past.filter(provider=None).first()
+    return found.share_bps if found else BPS - int(settings.PLATFORM_FEE_BPS)
+
+
+def price_history(*, model_id: int, limit: int = 100) -> QuerySet[PriceVersion]:
+    """Return the model's price versions, newest first."""
+    return PriceVersion.objects.filter(model_id=model_id).order_by("-effective_from")[:limit]
+
+
+def share_history(*, limit: int = 100) -> QuerySet[ShareVersion]:
+    """Return share versions of all providers and the pool, newest first."""
+    return ShareVersion.objects.select_related("provider").order_by("-effective_from", "-id")[:limit]

@@ -1,0 +1,214 @@
+"""The one writer of the ledger: transactions that balance, happen once, and never take an account below its floor."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import IntegrityError, transaction
+from django.db.models import F
+
+from portal.audit import services as audit
+from portal.audit.services import Actor
+from portal.billing import locks
+from portal.billing.errors import (
+    BelowFloor,
+    CurrencyMismatch,
+    HoldTooSmall,
+    InsufficientCredit,
+    KeyReused,
+    NotReversible,
+    UnsoundTransfer,
+)
+from portal.billing.models.ledger import LedgerAccount, LedgerTransfer, LedgerTx
+from portal.billing.rules import accounts as chart
+from portal.billing.rules import journal
+from portal.billing.selectors import balances, periods
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """Debit one account and credit another by `amount` nano units."""
+
+    debit: LedgerAccount
+    credit: LedgerAccount
+    amount: int
+
+
+def account(kind: str, owner: str = "", *, currency: str) -> LedgerAccount:
+    """Return the account, opening it on first use. Raises CurrencyMismatch; ValueError for an unknown kind."""
+    code = chart.code(kind, owner)
+    found = LedgerAccount.objects.filter(code=code).first() or _open(code, kind, owner, currency)
+    if found.currency != currency:
+        raise CurrencyMismatch(f"{code} is kept in {found.currency}, not {currency}", param="currency")
+    return found
+
+
+def post(  # noqa: PLR0913  these are the parts of one journal entry
+    *,
+    kind: str,
+    key: str,
+    source_type: str,
+    source_id: str,
+    transfers: Sequence[Transfer],
+    actor: Actor,
+    now: datetime,
+    effective_at: datetime | None = None,
+    note: str = "",
+) -> LedgerTx:
+    """Write one transaction; with a known `key` return the stored one and change nothing.
+
+    What would take effect in a closed period takes effect now. Raises KeyReused, BelowFloor, UnsoundTransfer.
+    """
+    tx = LedgerTx(
+        kind=kind,
+        idempotency_key=key,
+        source_type=source_type,
+        source_id=source_id,
+        effective_at=effective_at or now,
+        created_at=now,
+        actor=actor.public_id,
+        note=note,
+    )
+    return _write(tx, transfers)
+
+
+def reverse(*, tx: LedgerTx, reason: str, actor: Actor, now: datetime) -> LedgerTx:
+    """Undo a transaction by its mirror image, which names it; a second call returns the first reversal.
+
+    Raises NotReversible for a reversal, BelowFloor where the money has moved on.
+    """
+    if tx.reverses_id is not None:
+        raise NotReversible(f"{tx} is itself a reversal", fix="post the transaction that should stand")
+    stored = tx.transfers.select_related("debit_account", "credit_account").order_by("seq")
+    mirrored = [Transfer(debit=row.credit_account, credit=row.debit_account, amount=row.amount) for row in stored]
+    mirror = LedgerTx(
+        kind=f"{tx.kind}_reversal",
+        idempotency_key=f"reverse:{tx.pk}",
+        source_type="ledger_tx",
+        source_id=str(tx.pk),
+        effective_at=now,
+        created_at=now,
+        actor=actor.public_id,
+        note=reason,
+        reverses=tx,
+    )
+    with transaction.atomic():
+        audit.record(
+            actor=actor,
+            event="ledger.reversed",
+            subject=str(tx.pk),
+            now=now,
+            detail={"reason": reason, "kind": tx.kind},
+        )
+        return _write(mirror, mirrored)
+
+
+def hold(account_id: int, amount: int) -> None:
+    """Set `amount` aside on the account, under its lock. Raises InsufficientCredit, UnsoundTransfer."""
+    _require_positive(amount)
+    with transaction.atomic():
+        locked = locks.accounts([account_id])[account_id]
+        free = balances.free_of(locked)
+        if free < amount:
+            raise InsufficientCredit(f"{locked.code} has {free} nano free of holds, {amount} were asked for")
+        LedgerAccount.objects.filter(pk=account_id).update(held=F("held") + amount)
+
+
+def unhold(account_id: int, amount: int) -> None:
+    """Release `amount` of what is held on the account. Raises HoldTooSmall, UnsoundTransfer."""
+    _require_positive(amount)
+    with transaction.atomic():
+        locked = locks.accounts([account_id])[account_id]
+        if locked.held < amount:
+            raise HoldTooSmall(f"{locked.code} holds {locked.held} nano, {amount} were to be released")
+        LedgerAccount.objects.filter(pk=account_id).update(held=F("held") - amount)
+
+
+def balance(account: LedgerAccount) -> int:
+    """Return the account's balance on its normal side, as the database has it now."""
+    return balances.balance(account_id=account.pk)
+
+
+def _open(code: str, kind: str, owner: str, currency: str) -> LedgerAccount:
+    rule = chart.KINDS[chart.Kind(kind)]
+    fresh = LedgerAccount(
+        code=code,
+        kind=kind,
+        owner=owner,
+        currency=currency,
+        is_debit_normal=rule.is_debit_normal,
+        has_floor=rule.has_floor,
+        keeps_totals=rule.keeps_totals,
+    )
+    LedgerAccount.objects.bulk_create([fresh], ignore_conflicts=True)
+    return LedgerAccount.objects.get(code=code)
+
+
+def _write(tx: LedgerTx, transfers: Sequence[Transfer]) -> LedgerTx:
+    _require_sound(transfers)
+    tx.content_hash = journal.content_hash(
+        kind=tx.kind,
+        source_type=tx.source_type,
+        source_id=tx.source_id,
+        legs=[(part.debit.code, part.credit.code, part.amount, part.debit.currency) for part in transfers],
+    )
+    with transaction.atomic():
+        locks.open_periods()
+        tx.effective_at = periods.open_at(tx.effective_at, now=tx.created_at)
+        LedgerTx.objects.bulk_create([tx], ignore_conflicts=True)
+        stored = LedgerTx.objects.get(idempotency_key=tx.idempotency_key)
+        if stored.pk == tx.pk:
+            _move(tx, transfers)
+        elif stored.content_hash != tx.content_hash:
+            raise KeyReused(f"{tx.idempotency_key} already stands for another event ({stored.kind} {stored.source_id})")
+    return stored
+
+
+def _move(tx: LedgerTx, transfers: Sequence[Transfer]) -> None:
+    debits: dict[int, int] = defaultdict(int)
+    credits_: dict[int, int] = defaultdict(int)
+    for part in transfers:
+        debits[part.debit.pk] += part.amount
+        credits_[part.credit.pk] += part.amount
+    for locked in locks.accounts({*debits, *credits_}).values():
+        _add(locked, debits=debits[locked.pk], credits_=credits_[locked.pk])
+    LedgerTransfer.objects.bulk_create(
+        LedgerTransfer(
+            tx=tx,
+            seq=seq,
+            debit_account=part.debit,
+            credit_account=part.credit,
+            amount=part.amount,
+            currency=part.debit.currency,
+        )
+        for seq, part in enumerate(transfers)
+    )
+
+
+def _add(locked: LedgerAccount, *, debits: int, credits_: int) -> None:
+    try:
+        LedgerAccount.objects.filter(pk=locked.pk).update(debits=F("debits") + debits, credits=F("credits") + credits_)
+    except IntegrityError as error:
+        if "ledger_floor" not in str(error):
+            raise
+        raise BelowFloor(
+            f"{locked.code} has {balances.balance_of(locked)} nano of which {locked.held} are held: "
+            f"debit {debits}, credit {credits_} would take it below its floor"
+        ) from error
+
+
+def _require_sound(transfers: Sequence[Transfer]) -> None:
+    if not transfers:
+        raise UnsoundTransfer("a transaction needs at least one transfer", param="transfers")
+    for part in transfers:
+        _require_positive(part.amount)
+        if part.debit.pk == part.credit.pk:
+            raise UnsoundTransfer(f"{part.debit.code} is on both sides", param="transfers")
+        if part.debit.currency != part.credit.currency:
+            raise UnsoundTransfer(f"{part.debit.code} and {part.credit.code} differ in currency", param="transfers")
+
+
+def _require_positive(amount: int) -> None:
+    if amount <= 0:
+        raise UnsoundTransfer(f"an amount must be positive, not {amount}", param="amount")
