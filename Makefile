@@ -1,0 +1,63 @@
+# Poolhouse. `make help` lists the targets.
+SHELL := /bin/sh
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PORT ?= 8000
+PYTEST := $(BIN)/python -m pytest
+LOCAL := DJANGO_SETTINGS_MODULE=portal.settings.local
+COMPILE := $(BIN)/python -m uv pip compile -q --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command "make requirements"
+
+export PYTHONDONTWRITEBYTECODE ?=
+.DEFAULT_GOAL := help
+.PHONY: help setup demo demo-break test check e2e test-vllm openapi format requirements
+
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## Make .venv and install everything (done by the other targets too)
+
+$(STAMP): requirements-dev.txt agent/pyproject.toml contrib/bootstrap.sh
+	@sh contrib/bootstrap.sh $(VENV)
+	@touch $@
+
+demo: $(STAMP) ## Run the whole pool on this machine; ONCE=1 to the payout and out; PORT=, ENGINE_URL=, ENGINE=vllm
+	@exec $(BIN)/python manage.py demo --port $(PORT) $(if $(filter 1,$(ONCE)),--once) \
+		$(if $(ENGINE_URL),--engine-url "$(ENGINE_URL)") $(if $(ENGINE),--engine $(ENGINE))
+
+demo-break: $(STAMP) ## Break a part of the running demo and heal it: WHAT=node|gateway|worker|stripe|postgres
+	@$(BIN)/python manage.py demo_break $(WHAT)
+
+test: $(STAMP) ## The whole test suite
+	$(PYTEST) -n 2 --dist loadfile
+
+check: $(STAMP) ## Linters, types, import contracts, migrations, templates, OpenAPI drift
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy portal agent
+	$(BIN)/lint-imports
+	$(BIN)/python -m portal.sandbox.checks
+
+e2e: $(STAMP) ## Browser tests with Debian's Chromium
+	POOLHOUSE_CHROMIUM="$$(sh contrib/browser.sh)" $(PYTEST) -m e2e
+
+test-vllm: $(STAMP) ## Install the CPU build of vLLM into .venv-vllm and run the tests marked vllm (Python 3.11 only)
+	@if ! $(BIN)/python -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))'; then \
+		echo "test-vllm: skipped: vLLM's CPU build exists for Python 3.11 only, this is $$($(BIN)/python --version)"; \
+		echo "0 passed, 0 failed"; \
+	else \
+		sh tests/vllm/install.sh .venv-vllm && \
+		POOLHOUSE_VLLM="$(CURDIR)/.venv-vllm/bin/vllm" $(PYTEST) -m vllm; \
+	fi
+
+openapi: $(STAMP) ## Write docs/openapi/ anew
+	$(LOCAL) $(BIN)/python manage.py openapi
+
+format: $(STAMP) ## Format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+requirements: ## Compile the requirements with hashes from the two pyproject.toml
+	$(COMPILE) pyproject.toml -o requirements.txt
+	$(COMPILE) pyproject.toml agent/pyproject.toml --extra demo --extra dev -o requirements-dev.txt
