@@ -31,7 +31,10 @@ class TokenSource(models.TextChoices):
 
 
 class UsageRecord(models.Model):
-    """One attempt of one request, as its gateway process closed it. Token fields without a prefix are billed."""
+    """One attempt of one request, as its gateway process closed it. Token fields without a prefix are billed.
+
+    Migration 0002 writes the table itself: partitions, checks, indexes and the trigger have no word in Django.
+    """
 
     pk = models.CompositePrimaryKey("opened_on", "request_id", "attempt")
     opened_on = models.DateField()
@@ -76,11 +79,54 @@ class UsageRecord(models.Model):
     content_hash = models.CharField(max_length=64)
 
     class Meta:
-        managed = False
         db_table = "metering_usagerecord"
 
     def __str__(self) -> str:
         return f"{self.request_id}/{self.attempt}"
+
+
+class Reader(models.TextChoices):
+    """Who takes new usage records from the queue, each at its own pace."""
+
+    BILLING = "billing"
+    TRUST = "trust"
+
+
+class UsageQueue(models.Model):
+    """One record that one reader has yet to take; the reader deletes the row in the transaction of its own work."""
+
+    id = models.BigAutoField(primary_key=True)
+    reader = models.CharField(max_length=8, choices=Reader)
+    opened_on = models.DateField()
+    request_id = models.UUIDField()
+    attempt = models.SmallIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["reader", "opened_on", "request_id", "attempt"], name="usage_queued_once"),
+            models.CheckConstraint(condition=models.Q(reader__in=Reader.values), name="usage_reader_known"),
+        ]
+        indexes = [models.Index(fields=["reader", "id"], name="usage_queue_order")]
+
+    def __str__(self) -> str:
+        return f"{self.request_id}/{self.attempt} for {self.reader}"
+
+
+class RefusedUsage(models.Model):
+    """A spool record that contradicts a stored one: set aside whole, never charged, so that the rest can go on."""
+
+    spool = models.ForeignKey("metering.Spool", on_delete=models.PROTECT, related_name="+")
+    spool_seq = models.BigIntegerField()
+    code = models.CharField(max_length=48)
+    detail = models.TextField()
+    record = models.JSONField()
+    refused_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["spool", "spool_seq"], name="usage_refused_once")]
+
+    def __str__(self) -> str:
+        return f"{self.spool_id}/{self.spool_seq}: {self.code}"
 
 
 class SpoolState(models.TextChoices):
@@ -104,7 +150,8 @@ class Spool(models.Model):
 
     class Meta:
         constraints = [
-            models.CheckConstraint(condition=models.Q(state__in=SpoolState.values), name="spool_state_known")
+            models.CheckConstraint(condition=models.Q(state__in=SpoolState.values), name="spool_state_known"),
+            models.CheckConstraint(condition=models.Q(shipped_seq__gte=0), name="spool_seq_not_negative"),
         ]
 
     def __str__(self) -> str:

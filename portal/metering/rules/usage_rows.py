@@ -1,0 +1,61 @@
+"""A usage record on its way into the database: typed columns, and the hash that proves a replay is the same record."""
+
+import hashlib
+from dataclasses import asdict, dataclass, fields
+from datetime import date, datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageRow:
+    """One closed attempt; the fields are the table's columns but for the hash, in the table's order."""
+
+    opened_on: date
+    request_id: UUID
+    attempt: int
+    spool_id: str
+    spool_seq: int
+    organization_id: int
+    api_key_id: int
+    provider_id: int
+    node_id: int
+    model_id: int
+    price_version_id: int
+    share_bps: int
+    lease_id: int
+    budget_lease_id: int | None
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    claimed_prompt_tokens: int | None
+    claimed_cached_tokens: int | None
+    claimed_completion_tokens: int | None
+    counted_prompt_tokens: int | None
+    counted_completion_tokens: int | None
+    delivered_bytes: int
+    token_source: str
+    hold_nano: int
+    charge_nano: int
+    provider_nano: int
+    platform_nano: int
+    outcome: str
+    error_code: str
+    is_stream: bool
+    endpoint: str
+    node_class: str
+    country: str
+    client_request_id: str
+    opened_at: datetime
+    first_token_at: datetime | None
+    closed_at: datetime
+    routing: dict[str, Any] | None
+
+    def content_hash(self) -> str:
+        """Return the hex SHA-256 over all fields; equal records have equal hashes, whoever ships them."""
+        return hashlib.sha256(orjson.dumps(asdict(self), option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+COLUMNS = tuple(field.name for field in fields(UsageRow))

@@ -1,0 +1,115 @@
+"""How usage comes in: a batch from a spool, each record exactly once, queued for whoever reads it."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+
+from django.db import IntegrityError, connection, transaction
+from psycopg.types.json import Jsonb
+
+from portal.metering import locks
+from portal.metering.errors import SpoolClosed, UsageConflict
+from portal.metering.models import Reader, RefusedUsage, Spool, SpoolState
+from portal.metering.rules.usage_rows import COLUMNS, UsageRow
+
+_COLUMNS = ", ".join((*COLUMNS, "content_hash"))
+_MAKE = "CREATE TEMPORARY TABLE IF NOT EXISTS usage_batch (LIKE metering_usagerecord) ON COMMIT DROP"
+_COPY = f"COPY usage_batch ({_COLUMNS}) FROM STDIN"
+_CLASH = """
+    SELECT request_id, attempt FROM usage_batch JOIN metering_usagerecord stored USING (opened_on, request_id, attempt)
+    WHERE stored.content_hash <> usage_batch.content_hash LIMIT 1
+"""
+_TAKE = f"""
+    WITH fresh AS (
+        INSERT INTO metering_usagerecord ({_COLUMNS}) SELECT {_COLUMNS} FROM usage_batch ORDER BY spool_seq
+        ON CONFLICT (opened_on, request_id, attempt) DO NOTHING
+        RETURNING opened_on, request_id, attempt, spool_seq
+    ), queued AS (
+        INSERT INTO metering_usagequeue (reader, opened_on, request_id, attempt)
+        SELECT reader, opened_on, request_id, attempt FROM fresh CROSS JOIN unnest(%s::text[]) AS reader
+        ORDER BY spool_seq
+    )
+    SELECT count(*) FROM fresh
+"""  # noqa: S608  the column names are the dataclass's own
+
+
+@dataclass(frozen=True, slots=True)
+class Ingested:
+    """How many records were new, how many were known already, and how far the spool has come."""
+
+    new: int
+    known: int
+    shipped_seq: int
+
+
+def ingest(*, spool: str, rows: Sequence[UsageRow], now: datetime) -> Ingested:
+    """Store the batch, queue what is new for its readers and advance the spool, in one transaction.
+
+    Raises UsageConflict (nothing is stored then), SpoolUnknown, SpoolClosed.
+    """
+    with transaction.atomic():
+        register = _open_spool(spool)
+        new = _store(rows)
+        _advance(register, to=max((row.spool_seq for row in rows), default=0), now=now)
+    return Ingested(new=new, known=len(rows) - new, shipped_seq=register.shipped_seq)
+
+
+def refuse(*, spool: str, row: UsageRow, error: UsageConflict, now: datetime) -> None:
+    """Set a contradicting record aside and advance the spool past it. Raises SpoolUnknown, SpoolClosed."""
+    with transaction.atomic():
+        register = _open_spool(spool)
+        RefusedUsage.objects.get_or_create(
+            spool=register,
+            spool_seq=row.spool_seq,
+            defaults={
+                "code": error.code,
+                "detail": error.message,
+                "record": {name: _plain(value) for name, value in asdict(row).items()},
+                "refused_at": now,
+            },
+        )
+        _advance(register, to=row.spool_seq, now=now)
+
+
+def _open_spool(public_id: str) -> Spool:
+    register = locks.spool(public_id)
+    if register.state == SpoolState.ABANDONED:
+        raise SpoolClosed(f"spool {public_id} was abandoned; its late records are not taken")
+    return register
+
+
+def _store(rows: Sequence[UsageRow]) -> int:
+    if not rows:
+        return 0
+    try:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(_MAKE)
+            cursor.execute("TRUNCATE usage_batch")
+            with cursor.copy(_COPY) as copy:
+                for row in rows:
+                    copy.write_row(_columns(row))
+            cursor.execute(_TAKE, [Reader.values])
+            new = int(cursor.fetchone()[0])
+            cursor.execute(_CLASH)
+            clash = cursor.fetchone()
+    except IntegrityError as error:
+        raise UsageConflict(f"the batch breaks a rule of the usage table: {error}") from error
+    if clash is not None:
+        raise UsageConflict(f"request {clash[0]} attempt {clash[1]} is stored with other content")
+    return new
+
+
+def _columns(row: UsageRow) -> tuple[object, ...]:
+    values = [getattr(row, name) for name in COLUMNS]
+    values[-1] = None if row.routing is None else Jsonb(row.routing)
+    return (*values, row.content_hash())
+
+
+def _advance(register: Spool, *, to: int, now: datetime) -> None:
+    register.shipped_seq = max(register.shipped_seq, to)
+    register.seen_at = now
+    register.save(update_fields=["shipped_seq", "seen_at"])
+
+
+def _plain(value: object) -> object:
+    return value if value is None or isinstance(value, (bool, int, dict)) else str(value)
