@@ -2,7 +2,7 @@
 
 from portal.billing.models.credit import BudgetLease, BudgetWindow, CreditLease, LeaseState
 from portal.billing.models.ledger import LedgerAccount, LedgerTransfer, LedgerTx
-from portal.billing.models.postings import EarningMaturity, UsagePosting
+from portal.billing.models.postings import EarningMaturity, UnpostableUsage, UsagePosting
 from portal.billing.models.prices import PriceVersion, ShareVersion
 from portal.billing.models.rollups import EarningDay, SpendDay
 from portal.billing.models.statements import ClosedPeriod, Statement, StatementKind
@@ -26,5 +26,6 @@ __all__ = [
     "StatementKind",
     "TopUp",
     "TopUpState",
+    "UnpostableUsage",
     "UsagePosting",
 ]

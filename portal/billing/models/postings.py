@@ -31,6 +31,26 @@ class UsagePosting(models.Model):
         return f"{self.request_id}/{self.attempt}"
 
 
+class UnpostableUsage(models.Model):
+    """A usage record that the poster could not book, and why; it stays queued and is tried again at `retry_at`."""
+
+    opened_on = models.DateField()
+    request_id = models.UUIDField()
+    attempt = models.SmallIntegerField()
+    code = models.CharField(max_length=48)
+    detail = models.CharField(max_length=240)
+    first_seen_at = models.DateTimeField()
+    retry_at = models.DateTimeField(db_index=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["opened_on", "request_id", "attempt"], name="usage_unpostable_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.request_id}/{self.attempt}: {self.code}"
+
+
 class EarningMaturity(models.Model):
     """When one posting's earning becomes available to its provider (public id), and by which transaction it did."""
 

@@ -1,0 +1,61 @@
+"""Makes earnings available once their time has come."""
+
+import hashlib
+import logging
+from datetime import datetime
+from itertools import groupby
+
+from django.conf import settings
+from django.db import transaction
+
+from portal.audit.services import SYSTEM_ACTOR
+from portal.billing.errors import BelowFloor
+from portal.billing.models import EarningMaturity
+from portal.billing.services import ledger, templates
+
+log = logging.getLogger(__name__)
+
+
+def mature(*, now: datetime, limit: int = 1000) -> int:
+    """Move due earnings from pending to available, one transaction a provider; return how many earnings matured.
+
+    Each earning matures once; what another run holds is left to it. A provider whose pending balance is short of its
+    earnings is left out and logged; `ledger_check` names the difference.
+    """
+    with transaction.atomic():
+        due = list(
+            EarningMaturity.objects.select_for_update(skip_locked=True, of=("self",))
+            .filter(matured_tx=None, matures_at__lte=now)
+            .order_by("matures_at", "id")[:limit]
+        )
+        due.sort(key=lambda row: (row.provider, row.pk))
+        return sum(
+            _mature_provider(provider, list(rows), now) for provider, rows in groupby(due, key=lambda row: row.provider)
+        )
+
+
+def _mature_provider(provider: str, rows: list[EarningMaturity], now: datetime) -> int:
+    try:
+        with transaction.atomic():
+            _post(provider, rows, now)
+    except BelowFloor as error:
+        log.error("billing.maturity_blocked", extra={"provider": provider, "reason": error.message})  # noqa: TRY400  the message says it all
+        return 0
+    return len(rows)
+
+
+def _post(provider: str, rows: list[EarningMaturity], now: datetime) -> None:
+    digest = hashlib.sha256(",".join(str(row.pk) for row in rows).encode()).hexdigest()
+    tx = ledger.post(
+        kind="maturity",
+        key=f"maturity:{digest}",
+        source_type="maturities",
+        source_id=digest,
+        transfers=templates.maturity(
+            provider=provider, amount=sum(row.amount_nano for row in rows), currency=settings.CURRENCY
+        ),
+        actor=SYSTEM_ACTOR,
+        now=now,
+        note=f"{len(rows)} earnings",
+    )
+    EarningMaturity.objects.filter(pk__in=[row.pk for row in rows]).update(matured_tx=tx)

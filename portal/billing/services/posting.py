@@ -1,0 +1,245 @@
+"""Books usage: charge and pay never part, each record once, whatever dies in between."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db import transaction
+
+from portal.audit.services import SYSTEM_ACTOR
+from portal.billing import locks
+from portal.billing.models import (
+    CreditLease,
+    EarningMaturity,
+    LedgerAccount,
+    LedgerTx,
+    UnpostableUsage,
+    UsagePosting,
+)
+from portal.billing.rules import batches, maturity, parties
+from portal.billing.rules.accounts import Kind
+from portal.billing.rules.batches import Batch, Line, RecordKey
+from portal.billing.selectors import balances, unposted
+from portal.billing.services import budgets, leases, ledger, rollups, templates
+from portal.metering.models import UsageQueue, UsageRecord
+from portal.providers.models import Provider, ProviderKind
+
+RETRY_AFTER = timedelta(minutes=10)
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """What one run did; `known` were booked before, `unpostable` name something that does not exist."""
+
+    records: int = 0
+    transactions: int = 0
+    charged_nano: int = 0
+    earned_nano: int = 0
+    known: int = 0
+    unpostable: int = 0
+
+    @property
+    def taken(self) -> int:
+        """How many queue rows this run dealt with."""
+        return self.records + self.known + self.unpostable
+
+
+@dataclass(frozen=True, slots=True)
+class _World:
+    """The rows that this run's records point at; the leases are locked."""
+
+    leases: dict[int, CreditLease]
+    providers: dict[int, Provider]
+    organizations: dict[int, str]
+    first_payments: dict[int, datetime]
+    payers: dict[int, LedgerAccount]
+
+
+def post_usage(*, now: datetime, limit: int = 500) -> Posted:
+    """Book up to `limit` queued records in one transaction; rows that another poster holds are left to it."""
+    with transaction.atomic():
+        tickets = list(unposted.queue(now=now).select_for_update(skip_locked=True, of=("self",))[:limit])
+        if not tickets:
+            return Posted()
+        locks.open_periods()
+        known = unposted.posted(unposted.key_of(ticket) for ticket in tickets)
+        records = unposted.records({unposted.key_of(ticket) for ticket in tickets} - known)
+        world = _load(records)
+        refused = _refusals(records, world)
+        sound = [record for record in records if unposted.key_of(record) not in refused]
+        result = _book(sound, world, now)
+        _set_aside(refused, now)
+        _finish(tickets, refused)
+    return Posted(
+        records=len(sound),
+        transactions=result.transactions,
+        charged_nano=result.charged_nano,
+        earned_nano=result.earned_nano,
+        known=len(known),
+        unpostable=len(refused),
+    )
+
+
+def _load(records: list[UsageRecord]) -> _World:
+    held = locks.credit_leases(record.lease_id for record in records)
+    organization_ids = {record.organization_id for record in records}
+    return _World(
+        leases=held,
+        providers=unposted.providers(record.provider_id for record in records),
+        organizations=unposted.organizations(organization_ids),
+        first_payments=unposted.first_payments(organization_ids),
+        payers=LedgerAccount.objects.in_bulk({lease.account_id for lease in held.values()}),
+    )
+
+
+def _refusals(records: list[UsageRecord], world: _World) -> dict[RecordKey, tuple[str, str]]:
+    """Return why records cannot be booked: a code and its detail."""
+    refused = {}
+    for record in records:
+        lease = world.leases.get(record.lease_id)
+        if record.provider_id not in world.providers:
+            refused[unposted.key_of(record)] = ("provider_missing", f"provider {record.provider_id}")
+        elif lease is None:
+            refused[unposted.key_of(record)] = ("lease_missing", f"lease {record.lease_id}")
+        elif lease.organization_id != record.organization_id:
+            refused[unposted.key_of(record)] = (
+                "lease_of_another_organization",
+                f"lease {record.lease_id} is not of organization {record.organization_id}",
+            )
+    return refused
+
+
+def _book(records: list[UsageRecord], world: _World, now: datetime) -> Posted:
+    lines = [_line(record, world) for record in records if record.charge_nano > 0]
+    planned = batches.gather(lines)
+    _lock_in_order(records, planned, world)
+    _lower_leases(records)
+    for batch in planned:
+        _post_batch(batch, world, now)
+    earned = {line.key: int(line.split.provider_nano) for line in lines}
+    rollups.add(rollups.Counted(record, earned.get(unposted.key_of(record), 0)) for record in records)
+    return Posted(
+        transactions=len(planned),
+        charged_nano=sum(batch.charge_nano for batch in planned),
+        earned_nano=sum(earned.values()),
+    )
+
+
+def _line(record: UsageRecord, world: _World) -> Line:
+    provider = world.providers[record.provider_id]
+    return Line(
+        key=unposted.key_of(record),
+        payer_id=world.leases[record.lease_id].account_id,
+        organization_id=record.organization_id,
+        provider_id=record.provider_id,
+        charge_nano=record.charge_nano,
+        split=parties.split(
+            charge_nano=record.charge_nano,
+            provider_nano=record.provider_nano,
+            customer_organization_id=record.organization_id,
+            earner=parties.Earner(
+                organization_id=provider.organization_id, is_house=provider.kind == ProviderKind.HOUSE
+            ),
+        ),
+        closed_at=record.closed_at,
+    )
+
+
+def _lock_in_order(records: list[UsageRecord], planned: list[Batch], world: _World) -> None:
+    """Take every further lock of this run at once: budget leases, their windows, then all accounts by id."""
+    budget_leases = locks.budget_leases(record.budget_lease_id for record in records if record.budget_lease_id)
+    locks.budget_windows(lease.window_id for lease in budget_leases.values())
+    wanted = {(Kind.CUSTOMER_RECEIVABLE, world.organizations[batch.organization_id]) for batch in planned}
+    wanted |= {(Kind.PROVIDER_PENDING, world.providers[batch.provider_id].public_id) for batch in planned}
+    opened = [ledger.account(kind, owner, currency=settings.CURRENCY) for kind, owner in sorted(wanted)]
+    locks.accounts([*(row.pk for row in opened), *(batch.payer_id for batch in planned)])
+
+
+def _lower_leases(records: Iterable[UsageRecord]) -> None:
+    credit: Counter[int] = Counter()
+    budget: Counter[int] = Counter()
+    for record in records:
+        credit[record.lease_id] += record.charge_nano
+        if record.budget_lease_id is not None:
+            budget[record.budget_lease_id] += record.charge_nano
+    for lease_id in sorted(lease_id for lease_id, charge in credit.items() if charge):
+        leases.apply_usage(lease_id=lease_id, charge_nano=credit[lease_id])
+    for lease_id in sorted(lease_id for lease_id, charge in budget.items() if charge):
+        budgets.apply_usage(lease_id=lease_id, charge_nano=budget[lease_id])
+
+
+def _post_batch(batch: Batch, world: _World, now: datetime) -> None:
+    payer = world.payers[batch.payer_id]
+    provider = world.providers[batch.provider_id].public_id
+    tx = ledger.post(
+        kind="usage",
+        key=f"usage:{batch.digest}",
+        source_type="usage_batch",
+        source_id=batch.digest,
+        transfers=templates.usage(
+            payers=_payers(payer, world.organizations[batch.organization_id], batch.charge_nano),
+            provider=provider,
+            provider_nano=batch.provider_nano,
+        ),
+        actor=SYSTEM_ACTOR,
+        now=now,
+        effective_at=batch.delivered_at,
+        note=f"{len(batch.lines)} requests",
+    )
+    UsagePosting.objects.bulk_create(_posting(line, tx) for line in batch.lines)
+    if batch.provider_nano:
+        facts = maturity.CustomerFacts(
+            is_promo=payer.kind == Kind.PROMO_CREDIT, first_paid_at=world.first_payments.get(batch.organization_id)
+        )
+        EarningMaturity.objects.create(
+            tx=tx,
+            provider=provider,
+            amount_nano=batch.provider_nano,
+            matures_at=maturity.matures_at(
+                delivered_at=batch.delivered_at, hold_days=settings.PAYOUT_HOLD_DAYS, facts=facts
+            ),
+        )
+
+
+def _payers(payer: LedgerAccount, organization: str, charge: int) -> list[tuple[LedgerAccount, int]]:
+    """Return who pays how much: the leased account as far as it is free of other holds, the rest becomes debt."""
+    free = balances.free_of(LedgerAccount.objects.get(pk=payer.pk))
+    covered = max(0, min(charge, free))
+    debt = ledger.account(Kind.CUSTOMER_RECEIVABLE, organization, currency=payer.currency)
+    return [part for part in ((payer, covered), (debt, charge - covered)) if part[1]]
+
+
+def _posting(line: Line, tx: LedgerTx) -> UsagePosting:
+    opened_on, request_id, attempt = line.key
+    return UsagePosting(
+        opened_on=opened_on,
+        request_id=request_id,
+        attempt=attempt,
+        tx=tx,
+        charge_nano=line.charge_nano,
+        provider_nano=line.split.provider_nano,
+        withheld=line.split.withheld,
+    )
+
+
+def _set_aside(refused: dict[RecordKey, tuple[str, str]], now: datetime) -> None:
+    for (opened_on, request_id, attempt), (code, detail) in refused.items():
+        UnpostableUsage.objects.update_or_create(
+            opened_on=opened_on,
+            request_id=request_id,
+            attempt=attempt,
+            defaults={"code": code, "detail": detail, "retry_at": now + RETRY_AFTER},
+            create_defaults={"code": code, "detail": detail, "retry_at": now + RETRY_AFTER, "first_seen_at": now},
+        )
+
+
+def _finish(tickets: list[UsageQueue], refused: dict[RecordKey, tuple[str, str]]) -> None:
+    done = [ticket for ticket in tickets if unposted.key_of(ticket) not in refused]
+    UsageQueue.objects.filter(pk__in=[ticket.pk for ticket in done]).delete()
+    retried: dict[object, list[UsageQueue]] = defaultdict(list)
+    for ticket in done:
+        retried[ticket.opened_on].append(ticket)
+    for opened_on, rows in retried.items():
+        UnpostableUsage.objects.filter(opened_on=opened_on, request_id__in=[row.request_id for row in rows]).delete()
