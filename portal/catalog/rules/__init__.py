@@ -1,0 +1,1 @@
+"""Questions about models that need no database: rendering, overheads, arguments, states."""

@@ -1,0 +1,78 @@
+"""Renders a conversation the way the model's own chat template does, as vLLM and transformers do."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from jinja2 import Template, TemplateError
+
+from portal.catalog.rules import bounded_jinja
+from portal.catalog.rules.budget import Budget, TemplateTooExpensive, spending
+from portal.core import clock
+from portal.core.errors import InvalidValue
+
+MAX_TEMPLATE_BYTES = 256 * 1024
+
+
+class TemplateInvalid(InvalidValue):
+    """The text is not a chat template that can be used."""
+
+    code = "template_invalid"
+
+
+class RenderingRefused(InvalidValue):
+    """The template cannot render these messages: it refuses them, breaks, or spends too much."""
+
+    code = "rendering_refused"
+
+
+def compile_template(text: str) -> Template:
+    """Compile a chat template. Raises TemplateInvalid."""
+    if len(text.encode()) > MAX_TEMPLATE_BYTES:
+        raise TemplateInvalid(f"a chat template is at most {MAX_TEMPLATE_BYTES} bytes", param="chat_template")
+    try:
+        return bounded_jinja.compile_source(text)
+    except (TemplateError, TemplateTooExpensive, SyntaxError, RecursionError, ValueError) as error:
+        raise TemplateInvalid(f"the chat template does not compile: {error}"[:400], param="chat_template") from error
+
+
+def render_chat(
+    template: Template,
+    *,
+    messages: Sequence[Mapping[str, object]],
+    tools: Sequence[Mapping[str, object]] | None = None,
+    add_generation_prompt: bool = True,
+    extra: Mapping[str, object] | None = None,
+    now: datetime | None = None,
+) -> str:
+    """Return the prompt text. `now` is what the template's `strftime_now` sees. Raises RenderingRefused."""
+    variables: dict[str, object] = {
+        **(extra or {}),
+        "messages": list(messages),
+        "tools": list(tools) if tools else None,
+        "documents": None,
+        "add_generation_prompt": add_generation_prompt,
+        "strftime_now": bounded_jinja.strftime_at(now or clock.now()),
+    }
+    try:
+        with spending(Budget()):
+            return "".join(template.generate(variables))
+    except (
+        TemplateError, TemplateTooExpensive, ArithmeticError, LookupError, TypeError, ValueError, AttributeError,
+        RecursionError,
+    ) as error:  # fmt: skip
+        raise RenderingRefused(f"the model's chat template refuses these messages: {error}"[:400]) from error
+
+
+def bake(text: str, special_tokens: Mapping[str, str]) -> str:
+    """Return the template with the model's special tokens (`bos_token`, …) set inside it, so that it stands alone."""
+    lines = [
+        f"{{%- set {name} = {_literal(value)} -%}}\n"
+        for name, value in sorted(special_tokens.items())
+        if name.isidentifier() and name.endswith("_token")
+    ]
+    return "".join(lines) + text
+
+
+def _literal(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
+    return f"'{escaped}'"
