@@ -2,11 +2,15 @@
 
 from django.urls import URLPattern, URLResolver, include, path
 
+from portal.operators.admin.site import site as operator_tables
+
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("portal.web.public.urls")),
+    path("accounts/", include("portal.web.organization.urls")),
     path("accounts/", include("allauth.urls")),
     path("customer/", include("portal.web.customer.urls")),
     path("provider/", include("portal.web.provider.urls")),
+    path("operator/tables/", operator_tables.urls),
     path("operator/", include("portal.operators.urls")),
     path("agent/v1/", include("portal.api.agent.urls")),
     path("webhooks/", include("portal.webhooks.urls")),

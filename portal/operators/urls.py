@@ -1,4 +1,16 @@
+"""The operator's console, composed of one list per subject."""
+
 from django.urls import URLPattern
 
+from portal.operators import catalogue, customers, ledger, overview, payouts, prices, providers
+
 app_name = "operators"
-urlpatterns: list[URLPattern] = []
+urlpatterns: list[URLPattern] = [
+    *overview.urlpatterns,
+    *providers.urlpatterns,
+    *catalogue.urlpatterns,
+    *prices.urlpatterns,
+    *payouts.urlpatterns,
+    *customers.urlpatterns,
+    *ledger.urlpatterns,
+]

@@ -14,7 +14,7 @@ SECRET_KEY_FALLBACKS = env.items("SECRET_KEY_FALLBACKS")
 DEBUG = False
 ALLOWED_HOSTS = env.items("ALLOWED_HOSTS", "127.0.0.1,localhost")
 CSRF_TRUSTED_ORIGINS = env.items("CSRF_TRUSTED_ORIGINS")
-TRUSTED_PROXIES = env.items("TRUSTED_PROXIES")
+TRUSTED_PROXIES = env.networks("TRUSTED_PROXIES")
 PUBLIC_URL = env.url("PUBLIC_URL", "http://127.0.0.1:8000")
 GATEWAY_URL = env.url("GATEWAY_URL", "http://127.0.0.1:8001")
 POOL_NAME = env.text("POOL_NAME", "Poolhouse")
@@ -93,6 +93,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "portal.web.errors.DomainErrors",
 ]
 
 ROOT_URLCONF = "portal.urls"
@@ -109,6 +110,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "portal.web.shell.shell",
             ],
         },
     }
@@ -121,6 +123,7 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
 ]
+LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "/"
 
 LANGUAGE_CODE = "en"

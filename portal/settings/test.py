@@ -6,4 +6,3 @@ from portal.settings.local import *  # noqa: F403  settings modules extend one a
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 EMAIL_URL = "memory:"
 globals().update(mail.settings(EMAIL_URL))
-WHITENOISE_AUTOREFRESH = False

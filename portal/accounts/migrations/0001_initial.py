@@ -103,6 +103,8 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("country", models.CharField(blank=True, max_length=2)),
+                ("is_customer", models.BooleanField(default=True)),
+                ("is_provider", models.BooleanField(default=False)),
                 ("time_zone", models.CharField(default="UTC", max_length=64)),
                 ("created_at", models.DateTimeField()),
             ],

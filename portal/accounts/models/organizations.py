@@ -32,6 +32,8 @@ class Organization(models.Model):
     name = models.CharField(max_length=120)
     state = models.CharField(max_length=12, choices=OrganizationState, default=OrganizationState.ACTIVE)
     country = models.CharField(max_length=2, blank=True)
+    is_customer = models.BooleanField(default=True)
+    is_provider = models.BooleanField(default=False)
     time_zone = models.CharField(max_length=64, default="UTC")
     created_at = models.DateTimeField()
 

@@ -1,4 +1,15 @@
+"""The provider's pages, composed of one list per subject."""
+
 from django.urls import URLPattern
 
+from portal.web.provider import earnings, enrol, nodes, overview, payouts, profile
+
 app_name = "provider"
-urlpatterns: list[URLPattern] = []
+urlpatterns: list[URLPattern] = [
+    *overview.urlpatterns,
+    *nodes.urlpatterns,
+    *enrol.urlpatterns,
+    *earnings.urlpatterns,
+    *payouts.urlpatterns,
+    *profile.urlpatterns,
+]

@@ -1,0 +1,30 @@
+"""The one way to lock this room's rows; organizations come first in the order of locks."""
+
+from portal.accounts.models import ApiKey, Invitation, Organization
+from portal.core.errors import NotFound
+
+
+def organization(*, organization_id: int) -> Organization:
+    """Lock an organization by primary key."""
+    return Organization.objects.select_for_update().get(pk=organization_id)
+
+
+def api_key(*, organization: Organization, public_id: str) -> ApiKey:
+    """Lock one of the organization's keys. Raises NotFound."""
+    key = ApiKey.objects.select_for_update().filter(organization=organization, public_id=public_id).first()
+    if key is None:
+        raise NotFound(f"no API key {public_id} in this organization")
+    return key
+
+
+def invitation(*, token_hash: str) -> Invitation | None:
+    """Lock the invitation with this token."""
+    return Invitation.objects.select_for_update().filter(token_hash=token_hash).first()
+
+
+def organization_by_public_id(*, public_id: str) -> Organization:
+    """Lock an organization by its public id. Raises NotFound."""
+    row = Organization.objects.select_for_update().filter(public_id=public_id).first()
+    if row is None:
+        raise NotFound(f"no organization {public_id}")
+    return row

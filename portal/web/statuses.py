@@ -1,0 +1,81 @@
+"""How each state is shown: a word, an icon and a tone, never colour alone."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """`tone` is ok, warn, crit, info or neutral; `icon` is a lucide name."""
+
+    word: str
+    icon: str
+    tone: str
+
+
+_OK, _WARN, _CRIT, _INFO, _NEUTRAL = "ok", "warn", "crit", "info", "neutral"
+
+_STATUSES = {
+    "accepted": Status("Accepted", "check", _OK),
+    "action_required": Status("Action required", "triangle-alert", _WARN),
+    "active": Status("Active", "check", _OK),
+    "approved": Status("Approved", "check", _OK),
+    "available": Status("Available", "check", _OK),
+    "canceled": Status("Canceled", "x", _NEUTRAL),
+    "checking": Status("Checking", "gauge", _INFO),
+    "closed": Status("Closed", "x", _NEUTRAL),
+    "completed": Status("Completed", "check", _OK),
+    "created": Status("Created", "clock", _NEUTRAL),
+    "credit_end": Status("Credit ended", "wallet", _WARN),
+    "customer_abort": Status("Aborted by caller", "square", _NEUTRAL),
+    "customer_error": Status("Caller's error", "triangle-alert", _WARN),
+    "degraded": Status("Degraded", "triangle-alert", _WARN),
+    "deprecated": Status("Deprecated", "clock", _WARN),
+    "draft": Status("Draft", "pencil", _NEUTRAL),
+    "draining": Status("Draining", "wrench", _INFO),
+    "empty": Status("Empty answer", "minus", _WARN),
+    "enrolled": Status("Pending", "clock", _NEUTRAL),
+    "expired": Status("Expired", "clock", _NEUTRAL),
+    "failed": Status("Failed", "x", _CRIT),
+    "held": Status("Held", "pause", _WARN),
+    "identified": Status("Identified", "check", _OK),
+    "in_review": Status("In review", "clock", _INFO),
+    "maintenance": Status("Maintenance", "wrench", _INFO),
+    "needs_review": Status("Needs review", "triangle-alert", _WARN),
+    "node_busy": Status("Node busy", "minus", _WARN),
+    "node_fault": Status("Node fault", "x", _CRIT),
+    "node_timeout": Status("Node timed out", "clock", _CRIT),
+    "not_started": Status("Not started", "minus", _NEUTRAL),
+    "offline": Status("Offline", "x", _CRIT),
+    "onboarding": Status("Onboarding", "clock", _INFO),
+    "open": Status("Open", "clock", _INFO),
+    "paid": Status("Paid", "check", _OK),
+    "pending": Status("Pending", "clock", _NEUTRAL),
+    "platform_crash": Status("Interrupted by the pool", "triangle-alert", _WARN),
+    "processing": Status("Processing", "clock", _INFO),
+    "ready": Status("Ready", "minus", _NEUTRAL),
+    "rejected": Status("Rejected", "x", _CRIT),
+    "reserved": Status("Scheduled", "clock", _INFO),
+    "restricted": Status("Restricted", "ban", _CRIT),
+    "retired": Status("Retired", "archive", _NEUTRAL),
+    "reversed": Status("Reversed", "undo-2", _WARN),
+    "revoked": Status("Revoked", "ban", _NEUTRAL),
+    "running": Status("Running", "check", _OK),
+    "sending": Status("Sending", "clock", _INFO),
+    "serving": Status("Serving", "check", _OK),
+    "starting": Status("Starting", "clock", _INFO),
+    "stopped": Status("Stopped", "minus", _NEUTRAL),
+    "stuck": Status("Stuck", "triangle-alert", _CRIT),
+    "submitted": Status("Submitted", "clock", _INFO),
+    "suspended": Status("Suspended", "ban", _CRIT),
+    "transferred": Status("Sent", "check", _OK),
+    "unidentified": Status("Not identified", "circle-help", _WARN),
+    "unknown": Status("Unknown", "circle-help", _WARN),
+    "unsupported": Status("Not supported", "ban", _CRIT),
+    "used": Status("Used", "check", _NEUTRAL),
+    "waiting_funds": Status("Waiting for funds", "clock", _WARN),
+}
+
+
+def status_of(state: str) -> Status:
+    """Return how a state is shown; one without an entry is shown by its own name, without a colour."""
+    return _STATUSES.get(state) or Status(state.replace("_", " ").capitalize(), "circle", _NEUTRAL)
