@@ -2,6 +2,7 @@
 
 from django.urls import URLPattern, URLResolver, include, path
 
+from portal.api import health
 from portal.operators.admin.site import site as operator_tables
 
 urlpatterns: list[URLPattern | URLResolver] = [
@@ -14,4 +15,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("operator/", include("portal.operators.urls")),
     path("agent/v1/", include("portal.api.agent.urls")),
     path("webhooks/", include("portal.webhooks.urls")),
+    path("healthz", health.healthz, name="healthz"),
+    path("readyz", health.readyz, name="readyz"),
 ]

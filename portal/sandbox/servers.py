@@ -76,36 +76,28 @@ def _tail(log: Path) -> str:
     return log.read_text(errors="replace")[-2000:] if log.exists() else "(no log)"
 
 
-def start_postgres(folder: Path, *, is_durable: bool = True) -> Server:
+def _make_cluster(cluster: Path) -> None:
+    _own(cluster)
+    options = ["-D", str(cluster), "-U", "poolhouse", "-A", "trust", "-E", "UTF8", "--no-sync"]
+    made = subprocess.run(
+        _as_postgres_user([postgres_program("initdb"), *options]),
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cluster,
+    )
+    if made.returncode != 0:
+        raise ServerDidNotStart(f"initdb failed: {made.stderr.strip()[-2000:]}")
+
+
+def start_postgres(folder: Path, *, is_durable: bool = True, port: int = 0) -> Server:
     """Start PostgreSQL with its cluster in `folder`, creating it first. Raises ServerDidNotStart."""
     folder = folder.absolute()
     cluster = folder / "cluster"
     _own(folder)
     if not (cluster / "PG_VERSION").exists():
-        _own(cluster)
-        made = subprocess.run(
-            _as_postgres_user(
-                [
-                    postgres_program("initdb"),
-                    "-D",
-                    str(cluster),
-                    "-U",
-                    "poolhouse",
-                    "-A",
-                    "trust",
-                    "-E",
-                    "UTF8",
-                    "--no-sync",
-                ]
-            ),
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=cluster,
-        )
-        if made.returncode != 0:
-            raise ServerDidNotStart(f"initdb failed: {made.stderr.strip()[-2000:]}")
-    port = processes.free_port()
+        _make_cluster(cluster)
+    port = port or processes.free_port()
     options = {
         "listen_addresses": "127.0.0.1",
         "port": str(port),
@@ -136,10 +128,10 @@ def start_postgres(folder: Path, *, is_durable: bool = True) -> Server:
     raise ServerDidNotStart(f"PostgreSQL did not start: {_tail(log)}")
 
 
-def start_valkey(folder: Path) -> Server:
+def start_valkey(folder: Path, *, port: int = 0) -> Server:
     """Start Valkey with its files in `folder`. Raises ServerDidNotStart."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    port = processes.free_port()
+    port = port or processes.free_port()
     log = folder / "valkey.log"
     process = processes.start(
         [

@@ -1,6 +1,7 @@
 """Reads the environment: `NAME`, else the file that `NAME_FILE` names; a bad value stops the start."""
 
 import os
+from ipaddress import ip_network
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -64,6 +65,17 @@ def choice(name: str, default: str, allowed: set[str]) -> str:
 def items(name: str, default: str = "") -> list[str]:
     """Return a comma-separated list without blanks."""
     return [item.strip() for item in text(name, default).split(",") if item.strip()]
+
+
+def networks(name: str) -> list[str]:
+    """Return a comma-separated list of IP addresses and networks such as `10.0.0.0/8`."""
+    found = items(name)
+    for item in found:
+        try:
+            ip_network(item, strict=False)
+        except ValueError as error:
+            raise ImproperlyConfigured(f"{name}: {item!r} is no IP address or network") from error
+    return found
 
 
 def url(name: str, default: str = "", *, schemes: tuple[str, ...] = ("http", "https")) -> str:

@@ -77,3 +77,10 @@ def test_a_database_url_becomes_djangos_dictionary() -> None:
 
     assert (found["HOST"], found["PORT"], found["NAME"]) == ("db.example", "6432", "poolhouse")
     assert (found["USER"], found["PASSWORD"]) == ("pool", "p@ss")
+
+
+def test_a_trusted_proxy_must_be_an_address_or_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRUSTED_PROXIES", "10.0.0.0/8, proxy.example")
+
+    with pytest.raises(ImproperlyConfigured, match=r"TRUSTED_PROXIES: 'proxy.example' is no IP address"):
+        env.networks("TRUSTED_PROXIES")
