@@ -152,9 +152,13 @@ def strftime_at(now: datetime) -> Callable[[str], str]:
 
 def _meter(tree: nodes.Template) -> None:
     """Make loop rounds, macro bodies, loop tests and `~` spend from the budget."""
-    for kind in (nodes.For, nodes.Macro, nodes.CallBlock):
-        for body in list(tree.find_all(kind)):
-            _meter_body(body)
+    bodies: list[nodes.For | nodes.Macro | nodes.CallBlock] = [
+        *tree.find_all(nodes.For),
+        *tree.find_all(nodes.Macro),
+        *tree.find_all(nodes.CallBlock),
+    ]
+    for body in bodies:
+        _meter_body(body)
     for parent in list(tree.find_all(nodes.Node)):
         _replace_concat(parent)
 
