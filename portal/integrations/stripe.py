@@ -11,7 +11,6 @@ from datetime import datetime
 from http import HTTPStatus
 from typing import Literal
 
-import httpx
 import stripe
 from django.conf import settings
 from stripe.params.checkout import SessionCreateParams
@@ -25,6 +24,7 @@ from portal.integrations.stripe_errors import (
     PaymentRejected,
     PaymentsNotConfigured,
 )
+from portal.integrations.stripe_http import HttpxTransport
 from portal.integrations.stripe_types import (
     Account,
     AccountOrder,
@@ -77,13 +77,12 @@ def is_live_mode() -> bool:
 
 @functools.lru_cache(maxsize=8)
 def _connect(key: str, base: str, timeout_s: int) -> "StripePayments":
-    http = stripe.HTTPXClient(timeout=httpx.Timeout(timeout_s, connect=5.0), allow_sync_methods=True)
     client = stripe.StripeClient(
         key,
         stripe_version=API_VERSION,
         base_addresses={"api": base},
         max_network_retries=_RETRIES,
-        http_client=http,
+        http_client=HttpxTransport(timeout_s=timeout_s),
     )
     return StripePayments(client)
 

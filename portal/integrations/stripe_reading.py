@@ -91,16 +91,7 @@ def _requirement(entry: object) -> Requirement:
         description=_text(entry, "description"),
         awaiting=_text(entry, "awaiting_action_from"),
         deadline_status=_text(entry, "minimum_deadline", "status"),
-        deadline_at=_earliest(entry),
     )
-
-
-def _earliest(entry: object) -> datetime | None:
-    limits = [
-        _moment(_text(capability, "deadline", "time"))
-        for capability in _items(entry, "impact", "restricts_capabilities")
-    ]
-    return min((limit for limit in limits if limit), default=None)
 
 
 def transfer(body: Body) -> Transfer:

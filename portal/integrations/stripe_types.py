@@ -64,7 +64,6 @@ class Requirement:
     description: str
     awaiting: str
     deadline_status: str
-    deadline_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)

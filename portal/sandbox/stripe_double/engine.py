@@ -1,0 +1,196 @@
+"""Answers one API request: authenticate, check the parameters, honour the idempotency key, act, check the answer."""
+
+import logging
+import threading
+from dataclasses import dataclass, field
+from typing import cast
+
+from portal.sandbox.stripe_double.api import Call, Route, resolve
+from portal.sandbox.stripe_double.checks import check
+from portal.sandbox.stripe_double.events import API_VERSION
+from portal.sandbox.stripe_double.faults import Body, Refusal
+from portal.sandbox.stripe_double.keys import Keys, fingerprint
+from portal.sandbox.stripe_double.schema import ResponseChecker
+from portal.sandbox.stripe_double.store import Store
+from portal.sandbox.stripe_double.wire import read_form, read_json
+
+log = logging.getLogger(__name__)
+_OK = 200
+_PREFIXES = ("sk_test_", "rk_test_", "sk_live_", "rk_live_")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One HTTP request as it came; header names are lower case."""
+
+    method: str
+    path: str
+    query: str
+    raw: bytes
+    headers: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What to send; `ending` is `timeout` or `reset` where the answer must get lost."""
+
+    status: int
+    body: Body
+    headers: dict[str, str] = field(default_factory=dict)
+    ending: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    kind: str
+    moment: str
+
+
+class Engine:
+    """The API of one store."""
+
+    def __init__(self, store: Store, *, base: str, checker: ResponseChecker | None) -> None:
+        self._store = store
+        self._base = base
+        self._checker = checker
+        self._keys = Keys(store)
+        self._lock = threading.Lock()
+        self._requests = 0
+        self._responses = 0
+        self.violations: list[str] = []
+
+    def counts(self) -> Body:
+        """Return how much was checked and what was wrong."""
+        return {"requests": self._requests, "responses": self._responses, "violations": list(self.violations)}
+
+    def summary(self, unchecked_because: str) -> str:
+        """Return one line for the log."""
+        line = f"{self._requests} requests checked, {len(self.violations)} violations"
+        if unchecked_because:
+            return f"{line}; responses not checked: {unchecked_because}"
+        return f"{line}; {self._responses} responses checked against the official document"
+
+    def answer(self, request: Request) -> Answer:
+        """Answer one request."""
+        headers = {"Request-Id": self._store.new_id("req"), "Stripe-Version": API_VERSION}
+        try:
+            answer = self._answer(request, headers["Request-Id"])
+        except Refusal as refusal:
+            answer = Answer(refusal.status, refusal.body(), refusal.headers)
+        return Answer(answer.status, answer.body, {**headers, **answer.headers}, answer.ending)
+
+    def _answer(self, request: Request, request_id: str) -> Answer:
+        is_live = _authenticate(request)
+        route, names = resolve(request.method, request.path)
+        params = self._params(route, request)
+        call = Call(
+            store=self._store,
+            base=self._base,
+            path=request.path,
+            names=names,
+            params=params,
+            account=request.headers.get("stripe-account", ""),
+            is_live=is_live,
+            key=request.headers.get("idempotency-key", ""),
+            request_id=request_id,
+        )
+        fault = self._fault(request)
+        if fault and fault.kind in {"429", "409"}:
+            raise _turned_away(fault.kind)
+        if request.method != "POST" or not call.key:
+            return self._act(route, call, fault)
+        return self._once(route, call, fault)
+
+    def _once(self, route: Route, call: Call, fault: _Fault | None) -> Answer:
+        request = fingerprint(route.method, call.path, call.params)
+        kept = self._keys.begin(account=call.account, key=call.key, request=request)
+        if kept is not None:
+            ending = fault.kind if fault and fault.kind in {"timeout", "reset"} else ""
+            return Answer(kept.status, kept.body, {"Idempotent-Replayed": "true"}, ending)
+        try:
+            answer = self._act(route, call, fault)
+        except BaseException:
+            self._keys.forget(account=call.account, key=call.key)
+            raise
+        never_began = fault is not None and fault.moment == "before" and fault.kind in {"timeout", "reset"}
+        if never_began or (route.is_v2 and answer.status != _OK):
+            self._keys.forget(account=call.account, key=call.key)
+        else:
+            self._keys.keep(account=call.account, key=call.key, status=answer.status, body=answer.body)
+        return answer
+
+    def _act(self, route: Route, call: Call, fault: _Fault | None) -> Answer:
+        if fault and fault.moment == "before":
+            return _lost(fault)
+        try:
+            with self._store.transaction():
+                body = route.handler(call)
+        except Refusal as refusal:
+            return Answer(refusal.status, refusal.body(), refusal.headers)
+        self._check_answer(route, call.path, body)
+        if fault:
+            return _lost(fault) if fault.kind == "500" else Answer(_OK, body, ending=fault.kind)
+        return Answer(_OK, body)
+
+    def _params(self, route: Route, request: Request) -> Body:
+        with self._lock:
+            self._requests += 1
+        version = request.headers.get("stripe-version", "")
+        if version != API_VERSION:
+            self._violation(f"{request.method} {request.path}: Stripe-Version is {version or 'absent'}")
+        if request.method == "POST" and not request.headers.get("idempotency-key"):
+            self._violation(f"POST {request.path}: no Idempotency-Key")
+        try:
+            is_json = route.is_v2 and request.method == "POST"
+            body = read_json(request.raw) if is_json else read_form(request.query + "&" + request.raw.decode())
+            return check(route.params, body, is_text=not is_json)
+        except Refusal as refusal:
+            self._violation(f"{request.method} {request.path}: {refusal.message}")
+            raise
+
+    def _check_answer(self, route: Route, path: str, body: Body) -> None:
+        if self._checker is None:
+            return
+        with self._lock:
+            self._responses += 1
+        problem = self._checker.problem(method=route.method, path=path, body=body)
+        if problem:
+            self._violation(f"answer: {problem}")
+
+    def _violation(self, text: str) -> None:
+        log.error("double.violation", extra={"violation": text})
+        with self._lock:
+            self.violations.append(text)
+
+    def _fault(self, request: Request) -> _Fault | None:
+        """Take the first armed failure that fits this request."""
+        with self._store.transaction():
+            found = self._store.rows(
+                "SELECT id, method, path, kind, moment FROM faults WHERE remaining > 0 ORDER BY id"
+            )
+            for number, method, path, kind, moment in found:
+                if method == request.method and request.path.startswith(str(path)):
+                    self._store.rows("UPDATE faults SET remaining = remaining - 1 WHERE id = ?", number)
+                    return _Fault(str(kind), str(moment))
+        return None
+
+
+def _authenticate(request: Request) -> bool:
+    """Return whether the key is a live one. Raises Refusal."""
+    scheme, _, key = request.headers.get("authorization", "").partition(" ")
+    if scheme != "Bearer" or not key.startswith(_PREFIXES):
+        raise Refusal(401, "", "Invalid API Key provided.", is_stored=False)
+    return "_live_" in key
+
+
+def _lost(fault: _Fault) -> Answer:
+    error = {"type": "api_error", "message": "An unknown error occurred."}
+    if fault.kind == "500":
+        return Answer(500, {"error": error}, {"Stripe-Should-Retry": "false"})
+    return Answer(500, cast("Body", {"error": error}), ending=fault.kind)
+
+
+def _turned_away(kind: str) -> Refusal:
+    if kind == "429":
+        return Refusal(429, "rate_limit", "Too many requests.", type="invalid_request_error", is_stored=False)
+    return Refusal(409, "lock_timeout", "The object is locked by another request.", is_stored=False)
