@@ -1,0 +1,1 @@
+"""Questions about providers that need no database."""
