@@ -38,7 +38,6 @@ class UnpostableUsage(models.Model):
     request_id = models.UUIDField()
     attempt = models.SmallIntegerField()
     code = models.CharField(max_length=48)
-    detail = models.CharField(max_length=240)
     first_seen_at = models.DateTimeField()
     retry_at = models.DateTimeField(db_index=True)
 

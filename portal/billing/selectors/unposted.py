@@ -46,6 +46,13 @@ def posted(keys: Iterable[RecordKey]) -> set[RecordKey]:
     return {key_of(row) for row in rows} & wanted
 
 
+def set_aside(keys: Iterable[RecordKey]) -> QuerySet[UnpostableUsage]:
+    """Return what is noted of these keys as not bookable."""
+    wanted = set(keys)
+    rows = UnpostableUsage.objects.filter(opened_on__in={key[0] for key in wanted})
+    return rows.filter(request_id__in={key[1] for key in wanted}, attempt__in={key[2] for key in wanted})
+
+
 def providers(ids: Iterable[int]) -> dict[int, Provider]:
     """Return providers by id."""
     return Provider.objects.in_bulk(set(ids))

@@ -1,18 +1,22 @@
 """Books usage: charge and pay never part, each record once, whatever dies in between."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import F
 
 from portal.audit.services import SYSTEM_ACTOR
 from portal.billing import locks
 from portal.billing.models import (
+    BudgetLease,
+    BudgetWindow,
     CreditLease,
     EarningMaturity,
+    LeaseState,
     LedgerAccount,
     LedgerTx,
     UnpostableUsage,
@@ -51,6 +55,7 @@ class _World:
     """The rows that this run's records point at; the leases are locked."""
 
     leases: dict[int, CreditLease]
+    budget_leases: dict[int, BudgetLease]
     providers: dict[int, Provider]
     organizations: dict[int, str]
     first_payments: dict[int, datetime]
@@ -82,11 +87,23 @@ def post_usage(*, now: datetime, limit: int = 500) -> Posted:
     )
 
 
+def post_all(*, now: datetime, limit: int = 500, rounds: int = 40) -> Posted:
+    """Book what is queued, `limit` records a transaction, until nothing more can be taken or `rounds` are over."""
+    total = Posted()
+    for _ in range(rounds):
+        run = post_usage(now=now, limit=limit)
+        total = Posted(*(mine + more for mine, more in zip(astuple(total), astuple(run), strict=True)))
+        if run.taken < limit:
+            break
+    return total
+
+
 def _load(records: list[UsageRecord]) -> _World:
     held = locks.credit_leases(record.lease_id for record in records)
     organization_ids = {record.organization_id for record in records}
     return _World(
         leases=held,
+        budget_leases=locks.budget_leases(row.budget_lease_id for row in records if row.budget_lease_id is not None),
         providers=unposted.providers(record.provider_id for record in records),
         organizations=unposted.organizations(organization_ids),
         first_payments=unposted.first_payments(organization_ids),
@@ -94,28 +111,30 @@ def _load(records: list[UsageRecord]) -> _World:
     )
 
 
-def _refusals(records: list[UsageRecord], world: _World) -> dict[RecordKey, tuple[str, str]]:
-    """Return why records cannot be booked: a code and its detail."""
-    refused = {}
-    for record in records:
-        lease = world.leases.get(record.lease_id)
-        if record.provider_id not in world.providers:
-            refused[unposted.key_of(record)] = ("provider_missing", f"provider {record.provider_id}")
-        elif lease is None:
-            refused[unposted.key_of(record)] = ("lease_missing", f"lease {record.lease_id}")
-        elif lease.organization_id != record.organization_id:
-            refused[unposted.key_of(record)] = (
-                "lease_of_another_organization",
-                f"lease {record.lease_id} is not of organization {record.organization_id}",
-            )
-    return refused
+def _refusals(records: list[UsageRecord], world: _World) -> dict[RecordKey, str]:
+    """Return why records cannot be booked, by a stable code."""
+    reasons = {unposted.key_of(record): _reason(record, world) for record in records}
+    return {key: code for key, code in reasons.items() if code}
+
+
+def _reason(record: UsageRecord, world: _World) -> str:
+    lease = world.leases.get(record.lease_id)
+    if record.provider_id not in world.providers:
+        return "provider_missing"
+    if lease is None:
+        return "lease_missing"
+    if lease.organization_id != record.organization_id:
+        return "lease_of_another_organization"
+    if record.budget_lease_id is not None and record.budget_lease_id not in world.budget_leases:
+        return "budget_lease_missing"
+    return ""
 
 
 def _book(records: list[UsageRecord], world: _World, now: datetime) -> Posted:
     lines = [_line(record, world) for record in records if record.charge_nano > 0]
     planned = batches.gather(lines)
-    _lock_in_order(records, planned, world)
-    _lower_leases(records)
+    _lock_in_order(planned, world)
+    _lower_leases(records, world)
     for batch in planned:
         _post_batch(batch, world, now)
     earned = {line.key: int(line.split.provider_nano) for line in lines}
@@ -147,27 +166,38 @@ def _line(record: UsageRecord, world: _World) -> Line:
     )
 
 
-def _lock_in_order(records: list[UsageRecord], planned: list[Batch], world: _World) -> None:
-    """Take every further lock of this run at once: budget leases, their windows, then all accounts by id."""
-    budget_leases = locks.budget_leases(record.budget_lease_id for record in records if record.budget_lease_id)
-    locks.budget_windows(lease.window_id for lease in budget_leases.values())
+def _lock_in_order(planned: list[Batch], world: _World) -> None:
+    """Take every further lock of this run at once: the budgets' windows, then all accounts by id."""
+    locks.budget_windows(lease.window_id for lease in world.budget_leases.values())
     wanted = {(Kind.CUSTOMER_RECEIVABLE, world.organizations[batch.organization_id]) for batch in planned}
     wanted |= {(Kind.PROVIDER_PENDING, world.providers[batch.provider_id].public_id) for batch in planned}
     opened = [ledger.account(kind, owner, currency=settings.CURRENCY) for kind, owner in sorted(wanted)]
     locks.accounts([*(row.pk for row in opened), *(batch.payer_id for batch in planned)])
 
 
-def _lower_leases(records: Iterable[UsageRecord]) -> None:
+def _lower_leases(records: Iterable[UsageRecord], world: _World) -> None:
+    """Take the charges off their leases as far as those reach; beyond them the posting itself finds who pays."""
     credit: Counter[int] = Counter()
     budget: Counter[int] = Counter()
     for record in records:
         credit[record.lease_id] += record.charge_nano
         if record.budget_lease_id is not None:
             budget[record.budget_lease_id] += record.charge_nano
-    for lease_id in sorted(lease_id for lease_id, charge in credit.items() if charge):
-        leases.apply_usage(lease_id=lease_id, charge_nano=credit[lease_id])
-    for lease_id in sorted(lease_id for lease_id, charge in budget.items() if charge):
-        budgets.apply_usage(lease_id=lease_id, charge_nano=budget[lease_id])
+    for lease_id, charge in sorted(credit.items()):
+        covered = min(charge, _left(world.leases[lease_id]))
+        if covered:
+            leases.apply_usage(lease_id=lease_id, charge_nano=covered)
+    for lease_id, charge in sorted(budget.items()):
+        lease = world.budget_leases[lease_id]
+        covered = min(charge, _left(lease))
+        if covered:
+            budgets.apply_usage(budget_lease_id=lease_id, charge_nano=covered)
+        if charge > covered:
+            BudgetWindow.objects.filter(pk=lease.window_id).update(used_nano=F("used_nano") + charge - covered)
+
+
+def _left(lease: CreditLease | BudgetLease) -> int:
+    return 0 if lease.state == LeaseState.CLOSED else lease.granted - lease.used
 
 
 def _post_batch(batch: Batch, world: _World, now: datetime) -> None:
@@ -224,22 +254,19 @@ def _posting(line: Line, tx: LedgerTx) -> UsagePosting:
     )
 
 
-def _set_aside(refused: dict[RecordKey, tuple[str, str]], now: datetime) -> None:
-    for (opened_on, request_id, attempt), (code, detail) in refused.items():
+def _set_aside(refused: dict[RecordKey, str], now: datetime) -> None:
+    retry_at = now + RETRY_AFTER
+    for (opened_on, request_id, attempt), code in refused.items():
         UnpostableUsage.objects.update_or_create(
             opened_on=opened_on,
             request_id=request_id,
             attempt=attempt,
-            defaults={"code": code, "detail": detail, "retry_at": now + RETRY_AFTER},
-            create_defaults={"code": code, "detail": detail, "retry_at": now + RETRY_AFTER, "first_seen_at": now},
+            defaults={"code": code, "retry_at": retry_at},
+            create_defaults={"code": code, "retry_at": retry_at, "first_seen_at": now},
         )
 
 
-def _finish(tickets: list[UsageQueue], refused: dict[RecordKey, tuple[str, str]]) -> None:
+def _finish(tickets: list[UsageQueue], refused: dict[RecordKey, str]) -> None:
     done = [ticket for ticket in tickets if unposted.key_of(ticket) not in refused]
     UsageQueue.objects.filter(pk__in=[ticket.pk for ticket in done]).delete()
-    retried: dict[object, list[UsageQueue]] = defaultdict(list)
-    for ticket in done:
-        retried[ticket.opened_on].append(ticket)
-    for opened_on, rows in retried.items():
-        UnpostableUsage.objects.filter(opened_on=opened_on, request_id__in=[row.request_id for row in rows]).delete()
+    unposted.set_aside(unposted.key_of(ticket) for ticket in done).delete()

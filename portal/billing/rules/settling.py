@@ -1,0 +1,76 @@
+"""What one attempt costs and earns: tokens by the counting rule, one rating, never above the hold, then the split."""
+
+from dataclasses import dataclass
+
+from portal.billing.rules import rating
+from portal.billing.rules.rating import PriceTerms
+from portal.core import money
+from portal.metering.rules import counting, outcomes
+from portal.metering.rules.counting import Counted, Source
+
+NO_SOURCE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Agreed:
+    """What was pinned when the attempt was opened."""
+
+    price: PriceTerms
+    share_bps: int
+    hold_nano: int
+    prompt_bound: int
+    output_bound: int
+    has_tolerance: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What was seen of the attempt: the node's claims, our counts, and the bytes that reached the customer."""
+
+    claimed_prompt: int | None
+    claimed_cached: int | None
+    claimed_completion: int | None
+    counted_prompt: int | None
+    counted_completion: int | None
+    end_tokens: int
+    delivered_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """Billed tokens and money; `charge_nano` = `provider_nano` + `platform_nano`."""
+
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    token_source: str
+    charge_nano: int
+    provider_nano: int
+    platform_nano: int
+
+
+FREE = Bill(0, 0, 0, NO_SOURCE, 0, 0, 0)
+
+
+def settle(*, outcome: str, agreed: Agreed, observed: Observed, source: Source | None = None) -> Bill:
+    """Return the bill; `source` overrides where the counts are said to come from."""
+    if not outcomes.is_charged(outcome=outcome, has_delivered=observed.delivered_bytes > 0):
+        return FREE
+    prompt = counting.bill(
+        claim=observed.claimed_prompt,
+        counted=Counted(observed.counted_prompt, agreed.prompt_bound),
+        has_tolerance=agreed.has_tolerance,
+    )
+    completion = counting.bill(
+        claim=observed.claimed_completion,
+        counted=Counted(
+            observed.counted_completion, min(observed.delivered_bytes, agreed.output_bound), observed.end_tokens
+        ),
+        has_tolerance=agreed.has_tolerance,
+    )
+    cached = min(observed.claimed_cached or 0, prompt.tokens)
+    rated = rating.charge_nano(price=agreed.price, prompt=prompt.tokens, cached=cached, completion=completion.tokens)
+    charge = min(rated, agreed.hold_nano)
+    provider, platform = money.split_share(charge, agreed.share_bps)
+    said = source or max(prompt.source, completion.source)
+    return Bill(prompt.tokens, cached, completion.tokens, said.label, charge, provider, platform)

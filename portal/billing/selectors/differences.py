@@ -1,0 +1,253 @@
+"""Everything that must equal something else, as queries that return only what does not.
+
+Each query returns (subject, expected, actual). They read one snapshot, so a running system shows no false difference.
+"""
+
+# ruff: noqa: S608  the queries are composed of constants of this module alone
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from django.db import connection
+
+from portal.billing.rules.differences import Difference
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One comparison: its stable code and the query that finds what breaks it."""
+
+    code: str
+    sql: str
+
+
+_SUMS = """
+    SELECT account.id, coalesce(debit.total, 0) AS debits, coalesce(credit.total, 0) AS credits
+    FROM billing_ledgeraccount account
+    LEFT JOIN (SELECT debit_account_id AS id, sum(amount) AS total FROM billing_ledgertransfer GROUP BY 1) debit
+        USING (id)
+    LEFT JOIN (SELECT credit_account_id AS id, sum(amount) AS total FROM billing_ledgertransfer GROUP BY 1) credit
+        USING (id)
+"""
+_HELD = """
+    SELECT account_id AS id, sum(granted - used) AS held FROM billing_creditlease WHERE state <> 'closed' GROUP BY 1
+"""
+_USAGE_KEY = (
+    "usage.opened_on = posting.opened_on AND usage.request_id = posting.request_id AND usage.attempt = posting.attempt"
+)
+_NAME = "usage.request_id || '/' || usage.attempt"
+
+LEDGER = (
+    Check(
+        "ledger_trial_balance",
+        f"""
+        SELECT account.currency, '0', sum(sums.debits - sums.credits)::text
+        FROM ({_SUMS}) sums JOIN billing_ledgeraccount account USING (id)
+        GROUP BY account.currency HAVING sum(sums.debits - sums.credits) <> 0
+        """,
+    ),
+    Check(
+        "ledger_totals",
+        f"""
+        SELECT account.code, sums.debits || '/' || sums.credits, account.debits || '/' || account.credits
+        FROM ({_SUMS}) sums JOIN billing_ledgeraccount account USING (id)
+        WHERE account.keeps_totals AND (account.debits <> sums.debits OR account.credits <> sums.credits)
+        """,
+    ),
+    Check(
+        "ledger_floor",
+        f"""
+        SELECT account.code, '>= ' || account.held,
+            (CASE WHEN account.is_debit_normal THEN debits - credits ELSE credits - debits END)::text
+        FROM (SELECT account.*, sums.debits AS summed_debits, sums.credits AS summed_credits
+            FROM ({_SUMS}) sums JOIN billing_ledgeraccount account USING (id)) account
+        WHERE account.has_floor AND account.held >
+            CASE WHEN is_debit_normal THEN summed_debits - summed_credits ELSE summed_credits - summed_debits END
+        """,
+    ),
+    Check(
+        "ledger_held",
+        f"""
+        SELECT account.code, coalesce(leases.held, 0)::text, account.held::text
+        FROM billing_ledgeraccount account LEFT JOIN ({_HELD}) leases USING (id)
+        WHERE account.held <> coalesce(leases.held, 0)
+        """,
+    ),
+    Check(
+        "ledger_empty_transaction",
+        """
+        SELECT tx.idempotency_key, 'transfers', 'none' FROM billing_ledgertx tx
+        WHERE NOT EXISTS (SELECT 1 FROM billing_ledgertransfer part WHERE part.tx_id = tx.id)
+        """,
+    ),
+    Check(
+        "ledger_owner_missing",
+        """
+        SELECT account.code, 'an owner that exists', account.owner FROM billing_ledgeraccount account
+        WHERE account.owner <> ''
+            AND NOT EXISTS (SELECT 1 FROM accounts_organization WHERE public_id = account.owner)
+            AND NOT EXISTS (SELECT 1 FROM providers_provider WHERE public_id = account.owner)
+        """,
+    ),
+)
+
+USAGE = (
+    Check(
+        "usage_not_posted",
+        f"""
+        SELECT {_NAME}, usage.charge_nano::text, 'neither posted nor queued'
+        FROM metering_usagerecord usage
+        LEFT JOIN billing_usageposting posting ON {_USAGE_KEY}
+        LEFT JOIN metering_usagequeue queue ON queue.reader = 'billing' AND queue.opened_on = usage.opened_on
+            AND queue.request_id = usage.request_id AND queue.attempt = usage.attempt
+        WHERE usage.charge_nano > 0 AND posting.id IS NULL AND queue.id IS NULL
+        """,
+    ),
+    Check(
+        "usage_unpostable",
+        """
+        SELECT usage.request_id || '/' || usage.attempt, 'posted', usage.code FROM billing_unpostableusage usage
+        """,
+    ),
+    Check(
+        "posting_differs_from_usage",
+        f"""
+        SELECT posting.request_id || '/' || posting.attempt,
+            coalesce(usage.charge_nano || '/' || usage.provider_nano, 'no usage record'),
+            posting.charge_nano || '/' || posting.provider_nano
+        FROM billing_usageposting posting LEFT JOIN metering_usagerecord usage ON {_USAGE_KEY}
+        WHERE usage.request_id IS NULL OR usage.charge_nano <> posting.charge_nano
+            OR posting.provider_nano <> CASE WHEN posting.withheld = '' THEN usage.provider_nano ELSE 0 END
+        """,
+    ),
+    Check(
+        "posting_differs_from_ledger",
+        """
+        SELECT tx.idempotency_key, coalesce(posted.charge, 0) || '/' || coalesce(posted.earned, 0),
+            moved.charge || '/' || moved.earned
+        FROM billing_ledgertx tx
+        CROSS JOIN LATERAL (
+            SELECT sum(part.amount) AS charge,
+                coalesce(sum(part.amount) FILTER (WHERE account.kind = 'provider_pending'), 0) AS earned
+            FROM billing_ledgertransfer part JOIN billing_ledgeraccount account ON account.id = part.credit_account_id
+            WHERE part.tx_id = tx.id
+        ) moved
+        LEFT JOIN LATERAL (
+            SELECT sum(charge_nano) AS charge, sum(provider_nano) AS earned
+            FROM billing_usageposting posting WHERE posting.tx_id = tx.id
+        ) posted ON true
+        WHERE tx.kind = 'usage'
+            AND (moved.charge IS DISTINCT FROM posted.charge OR moved.earned IS DISTINCT FROM posted.earned)
+        """,
+    ),
+    Check(
+        "charge_differs_from_price",
+        f"""
+        SELECT {_NAME}, coalesce(least(rated.charge, usage.hold_nano)::text, 'no price version'),
+            usage.charge_nano || '/' || usage.provider_nano
+        FROM metering_usagerecord usage
+        LEFT JOIN billing_priceversion price ON price.id = usage.price_version_id
+        LEFT JOIN LATERAL (
+            SELECT price.request_nano + div(
+                (usage.prompt_tokens - usage.cached_tokens)::numeric * price.prompt_nano_per_mtok
+                + usage.cached_tokens::numeric * price.cached_nano_per_mtok
+                + usage.completion_tokens::numeric * price.completion_nano_per_mtok + 500000, 1000000) AS charge
+        ) rated ON true
+        WHERE usage.charge_nano > 0 AND (
+            price.id IS NULL OR usage.charge_nano <> least(rated.charge, usage.hold_nano)
+            OR usage.provider_nano <> div(usage.charge_nano::numeric * usage.share_bps, 10000))
+        """,
+    ),
+    Check(
+        "usage_names_nothing",
+        f"""
+        SELECT {_NAME}, 'rows that exist', concat_ws(', ',
+            CASE WHEN lease.id IS NULL THEN 'lease ' || usage.lease_id END,
+            CASE WHEN budget.id IS NULL AND usage.budget_lease_id IS NOT NULL
+                THEN 'budget lease ' || usage.budget_lease_id END,
+            CASE WHEN price.id IS NULL THEN 'price version ' || usage.price_version_id END)
+        FROM metering_usagerecord usage
+        LEFT JOIN billing_creditlease lease ON lease.id = usage.lease_id
+        LEFT JOIN billing_budgetlease budget ON budget.id = usage.budget_lease_id
+        LEFT JOIN billing_priceversion price ON price.id = usage.price_version_id
+        WHERE lease.id IS NULL OR price.id IS NULL OR (budget.id IS NULL AND usage.budget_lease_id IS NOT NULL)
+        """,
+    ),
+    Check(
+        "spend_day_differs",
+        f"""
+        SELECT 'organization ' || organization_id, posted.charge::text, coalesce(days.charge, 0)::text
+        FROM (SELECT usage.organization_id, sum(posting.charge_nano) AS charge
+            FROM billing_usageposting posting JOIN metering_usagerecord usage ON {_USAGE_KEY} GROUP BY 1) posted
+        FULL JOIN (SELECT organization_id, sum(charge_nano) AS charge FROM billing_spendday GROUP BY 1) days
+            USING (organization_id)
+        WHERE coalesce(posted.charge, 0) <> coalesce(days.charge, 0)
+        """,
+    ),
+    Check(
+        "earning_day_differs",
+        f"""
+        SELECT 'provider ' || provider_id, posted.earned::text, coalesce(days.earned, 0)::text
+        FROM (SELECT usage.provider_id, sum(posting.provider_nano) AS earned
+            FROM billing_usageposting posting JOIN metering_usagerecord usage ON {_USAGE_KEY} GROUP BY 1) posted
+        FULL JOIN (SELECT provider_id, sum(earned_nano) AS earned FROM billing_earningday GROUP BY 1) days
+            USING (provider_id)
+        WHERE coalesce(posted.earned, 0) <> coalesce(days.earned, 0)
+        """,
+    ),
+)
+
+EARNINGS = (
+    Check(
+        "earning_without_maturity",
+        """
+        SELECT tx.idempotency_key, posted.earned::text, coalesce(due.amount, 0)::text
+        FROM (SELECT tx_id, sum(provider_nano) AS earned FROM billing_usageposting GROUP BY 1) posted
+        JOIN billing_ledgertx tx ON tx.id = posted.tx_id
+        LEFT JOIN (SELECT tx_id, sum(amount_nano) AS amount FROM billing_earningmaturity GROUP BY 1) due
+            ON due.tx_id = tx.id
+        WHERE posted.earned <> coalesce(due.amount, 0)
+        """,
+    ),
+    Check(
+        "pending_differs_from_maturities",
+        f"""
+        SELECT account.code, coalesce(due.amount, 0)::text, (sums.credits - sums.debits)::text
+        FROM ({_SUMS}) sums JOIN billing_ledgeraccount account USING (id)
+        LEFT JOIN (SELECT provider, sum(amount_nano) AS amount FROM billing_earningmaturity
+            WHERE matured_tx_id IS NULL GROUP BY 1) due ON due.provider = account.owner
+        WHERE account.kind = 'provider_pending' AND sums.credits - sums.debits <> coalesce(due.amount, 0)
+        """,
+    ),
+    Check(
+        "matured_differs_from_ledger",
+        """
+        SELECT tx.idempotency_key, matured.amount::text, coalesce(moved.amount, 0)::text
+        FROM (SELECT matured_tx_id, sum(amount_nano) AS amount FROM billing_earningmaturity
+            WHERE matured_tx_id IS NOT NULL GROUP BY 1) matured
+        JOIN billing_ledgertx tx ON tx.id = matured.matured_tx_id
+        LEFT JOIN (SELECT tx_id, sum(amount) AS amount FROM billing_ledgertransfer GROUP BY 1) moved
+            ON moved.tx_id = tx.id
+        WHERE matured.amount <> coalesce(moved.amount, 0)
+        """,
+    ),
+    Check(
+        "budget_window_leased",
+        """
+        SELECT 'budget window ' || budget.id, coalesce(leases.leased, 0)::text, budget.leased_nano::text
+        FROM billing_budgetwindow budget
+        LEFT JOIN (SELECT window_id, sum(granted - used) AS leased FROM billing_budgetlease
+            WHERE state <> 'closed' GROUP BY 1) leases ON leases.window_id = budget.id
+        WHERE budget.leased_nano <> coalesce(leases.leased, 0)
+        """,
+    ),
+)
+
+
+def found() -> Iterator[Difference]:
+    """Yield every difference that the database holds."""
+    for check in (*LEDGER, *USAGE, *EARNINGS):
+        with connection.cursor() as cursor:
+            cursor.execute(check.sql)
+            for subject, expected, actual in cursor.fetchall():
+                yield Difference(check.code, str(subject), str(expected), str(actual))

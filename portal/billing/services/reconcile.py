@@ -1,0 +1,33 @@
+"""Compares the ledger with everything it must equal."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from django.db import connection, transaction
+
+from portal.billing.models import Statement
+from portal.billing.rules import statements as rules
+from portal.billing.rules.differences import Difference
+from portal.billing.selectors import differences as selector
+
+_SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+
+
+def differences(*, now: datetime) -> list[Difference]:
+    """Return all that differs, from one snapshot of the database (`now` decides what is late, e.g. at payouts)."""
+    is_own_transaction = not connection.in_atomic_block
+    with transaction.atomic():
+        if is_own_transaction:
+            with connection.cursor() as cursor:
+                cursor.execute(_SNAPSHOT)
+        return [*selector.found(), *_damaged_statements()]
+
+
+def _damaged_statements() -> Iterator[Difference]:
+    for statement in Statement.objects.order_by("id").iterator():
+        actual = rules.digest(statement.content)
+        if actual != statement.sha256:
+            yield Difference("statement_changed", statement.number, statement.sha256, actual)
+        gap = rules.from_json(statement.content).gap_nano
+        if gap:
+            yield Difference("statement_does_not_add_up", statement.number, "0", str(gap))

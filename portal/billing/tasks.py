@@ -1,0 +1,45 @@
+"""Periodic work of the billing room."""
+
+import logging
+
+from celery import shared_task
+
+from portal.billing.services import maturity, posting, reconcile, statements
+from portal.core import clock
+
+log = logging.getLogger(__name__)
+
+
+@shared_task(name="billing.post_usage", acks_late=True)
+def post_usage(**_: object) -> None:
+    """Book what the gateways have delivered."""
+    posted = posting.post_all(now=clock.now())
+    if posted.unpostable:
+        log.error("billing.usage_unpostable", extra={"records": posted.unpostable})
+
+
+@shared_task(name="billing.mature_earnings", acks_late=True)
+def mature_earnings(**_: object) -> None:
+    """Make earnings available whose time has come."""
+    maturity.mature(now=clock.now())
+
+
+@shared_task(name="billing.freeze_statements", acks_late=True)
+def freeze_statements(**_: object) -> None:
+    """Close the month that is over and freeze its statements."""
+    statements.freeze_month(now=clock.now())
+
+
+@shared_task(name="billing.check_ledger", acks_late=True)
+def check_ledger(**_: object) -> None:
+    """Compare the ledger with everything it must equal, and shout about each difference."""
+    for found in reconcile.differences(now=clock.now()):
+        log.error("billing.ledger_difference", extra={"code": found.code, "subject": found.subject})
+
+
+BEAT = {
+    "billing.post_usage": 2,
+    "billing.mature_earnings": 30,
+    "billing.freeze_statements": 3600,
+    "billing.check_ledger": 86_400,
+}
