@@ -74,3 +74,22 @@ def settle(*, outcome: str, agreed: Agreed, observed: Observed, source: Source |
     provider, platform = money.split_share(charge, agreed.share_bps)
     said = source or max(prompt.source, completion.source)
     return Bill(prompt.tokens, cached, completion.tokens, said.label, charge, provider, platform)
+
+
+def columns(*, bill: Bill, observed: Observed) -> dict[str, object]:
+    """Return the columns of the usage record that the bill and what was seen fill."""
+    return {
+        "prompt_tokens": bill.prompt_tokens,
+        "cached_tokens": bill.cached_tokens,
+        "completion_tokens": bill.completion_tokens,
+        "claimed_prompt_tokens": observed.claimed_prompt,
+        "claimed_cached_tokens": observed.claimed_cached,
+        "claimed_completion_tokens": observed.claimed_completion,
+        "counted_prompt_tokens": observed.counted_prompt,
+        "counted_completion_tokens": observed.counted_completion,
+        "delivered_bytes": observed.delivered_bytes,
+        "token_source": bill.token_source,
+        "charge_nano": bill.charge_nano,
+        "provider_nano": bill.provider_nano,
+        "platform_nano": bill.platform_nano,
+    }

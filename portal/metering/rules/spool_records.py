@@ -1,0 +1,130 @@
+"""The records of a spool file, as JSON.
+
+`open` has all that was pinned, `mark` what was seen so far, `close` the bill.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from portal.metering.rules.usage_rows import UsageRow
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedPrice:
+    """The four price fields as the open record carries them."""
+
+    prompt_nano_per_mtok: int
+    cached_nano_per_mtok: int
+    completion_nano_per_mtok: int
+    request_nano: int
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRecord:
+    """An attempt's facts; `row` holds the columns of its usage record that are known at once."""
+
+    row: dict[str, Any]
+    price: PinnedPrice
+    opened_at: float
+    prompt_bound: int
+    output_bound: int
+    has_tolerance: bool
+    end_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class MarkRecord:
+    """What had been seen of an open attempt at the last mark."""
+
+    marked_at: float
+    first_token_at: float | None
+    delivered_bytes: int
+    claimed_prompt: int | None
+    claimed_cached: int | None
+    claimed_completion: int | None
+    counted_prompt: int | None
+    counted_completion: int | None
+
+
+def encode_open(record: OpenRecord) -> bytes:
+    """Return the open record as stored."""
+    price = record.price
+    return orjson.dumps(
+        (
+            record.row,
+            (
+                price.prompt_nano_per_mtok,
+                price.cached_nano_per_mtok,
+                price.completion_nano_per_mtok,
+                price.request_nano,
+            ),
+            record.opened_at,
+            record.prompt_bound,
+            record.output_bound,
+            record.has_tolerance,
+            record.end_tokens,
+        )
+    )
+
+
+def decode_open(body: bytes) -> OpenRecord:
+    """Read a stored open record."""
+    row, price, opened_at, prompt_bound, output_bound, has_tolerance, end_tokens = orjson.loads(body)
+    return OpenRecord(row, PinnedPrice(*price), opened_at, prompt_bound, output_bound, has_tolerance, end_tokens)
+
+
+def encode_mark(mark: MarkRecord) -> bytes:
+    """Return the mark as stored."""
+    return orjson.dumps(
+        (
+            mark.marked_at,
+            mark.first_token_at,
+            mark.delivered_bytes,
+            mark.claimed_prompt,
+            mark.claimed_cached,
+            mark.claimed_completion,
+            mark.counted_prompt,
+            mark.counted_completion,
+        )
+    )
+
+
+def decode_mark(body: bytes) -> MarkRecord:
+    """Read a stored mark."""
+    return MarkRecord(*orjson.loads(body))
+
+
+def encode_close(columns: dict[str, Any]) -> bytes:
+    """Return the close record as stored: the columns that the open record lacks, times as Unix seconds."""
+    return orjson.dumps(columns)
+
+
+def usage_row(*, spool_id: str, seq: int, opened: bytes, closed: bytes) -> UsageRow:
+    """Join an open and its close into the usage record; the same two always give the same row."""
+    record = decode_open(opened)
+    end: dict[str, Any] = orjson.loads(closed)
+    opened_at = _time(record.opened_at)
+    first_token_at = end.pop("first_token_at")
+    columns = record.row | end
+    columns["request_id"] = UUID(columns["request_id"])
+    columns["closed_at"] = _time(end["closed_at"])
+    return UsageRow(
+        opened_on=_day(opened_at),
+        spool_id=spool_id,
+        spool_seq=seq,
+        opened_at=opened_at,
+        first_token_at=None if first_token_at is None else _time(first_token_at),
+        **columns,
+    )
+
+
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _day(at: datetime) -> date:
+    return at.date()
