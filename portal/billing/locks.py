@@ -10,6 +10,7 @@ from django.db import connection
 
 from portal.billing.models.credit import BudgetLease, BudgetWindow, CreditLease
 from portal.billing.models.ledger import LedgerAccount
+from portal.billing.models.topups import TopUp
 
 _PERIODS = "poolhouse.billing.periods"
 
@@ -30,6 +31,11 @@ def budget_windows(ids: Iterable[int]) -> dict[int, BudgetWindow]:
     """Lock budget windows and return them by id; unknown ids are left out."""
     rows = BudgetWindow.objects.select_for_update(no_key=True, of=("self",)).filter(pk__in=set(ids)).order_by("pk")
     return {row.pk: row for row in rows}
+
+
+def topup(topup_id: int) -> TopUp:
+    """Lock a purchase, before any ledger account, and return it with its organization."""
+    return TopUp.objects.select_for_update(no_key=True, of=("self",)).select_related("organization").get(pk=topup_id)
 
 
 def accounts(ids: Iterable[int]) -> dict[int, LedgerAccount]:

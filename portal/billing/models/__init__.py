@@ -6,7 +6,7 @@ from portal.billing.models.postings import EarningMaturity, UnpostableUsage, Usa
 from portal.billing.models.prices import PriceVersion, ShareVersion
 from portal.billing.models.rollups import EarningDay, SpendDay
 from portal.billing.models.statements import ClosedPeriod, Statement, StatementKind
-from portal.billing.models.topups import TopUp, TopUpState
+from portal.billing.models.topups import StripeCustomer, TopUp, TopUpState
 
 __all__ = [
     "BudgetLease",
@@ -23,6 +23,7 @@ __all__ = [
     "ShareVersion",
     "SpendDay",
     "Statement",
+    "StripeCustomer",
     "StatementKind",
     "TopUp",
     "TopUpState",

@@ -10,6 +10,19 @@ def _topup_id() -> str:
     return ids.public_id("topup")
 
 
+class StripeCustomer(models.Model):
+    """An organization as Stripe's customer; name and e-mail are what Stripe was told, so a retry tells the same."""
+
+    organization = models.OneToOneField("accounts.Organization", on_delete=models.PROTECT, related_name="+")
+    name = models.CharField(max_length=160)
+    email = models.EmailField()
+    stripe_customer = models.CharField(max_length=64, null=True, blank=True, unique=True)
+    created_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return self.stripe_customer or f"organization {self.organization_id}"
+
+
 class TopUpState(models.TextChoices):
     """Where the purchase stands."""
 
@@ -19,6 +32,9 @@ class TopUpState(models.TextChoices):
     PAID = "paid"
     EXPIRED = "expired"
     FAILED = "failed"
+
+
+UNFINISHED = [TopUpState.CREATED, TopUpState.OPEN, TopUpState.PROCESSING]
 
 
 class TopUp(models.Model):
@@ -41,6 +57,13 @@ class TopUp(models.Model):
     paid_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
+        indexes = [
+            models.Index(
+                fields=["created_at"],
+                condition=Q(state__in=["created", "open", "processing"]) | Q(state="paid", fee_minor=None),
+                name="topup_unfinished",
+            ),
+        ]
         constraints = [
             models.CheckConstraint(condition=Q(amount_minor__gt=0), name="topup_positive"),
             models.CheckConstraint(condition=Q(state__in=TopUpState.values), name="topup_state_known"),
