@@ -174,12 +174,10 @@ def test_what_is_held_cannot_be_spent_by_others(now):
 
 def test_another_broken_constraint_is_not_taken_for_the_floor(now):
     entry([ledger.Transfer(bank(), credit(), 2**62)], now)
+    with connection.cursor() as cursor:
+        cursor.execute(f"ALTER TABLE billing_ledgeraccount ADD CONSTRAINT test_ceiling CHECK (credits <= {2**62})")
 
-    with pytest.raises(IntegrityError, match="ledger_test_ceiling"), transaction.atomic():
-        with connection.cursor() as cursor:
-            cursor.execute(
-                "ALTER TABLE billing_ledgeraccount ADD CONSTRAINT ledger_test_ceiling CHECK (credits <= %s)", [2**62]
-            )
+    with pytest.raises(IntegrityError, match="test_ceiling"):
         entry([ledger.Transfer(bank(), credit(), 1)], now, key="test:2")
 
     assert ledger.balance(credit()) == 2**62
