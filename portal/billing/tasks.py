@@ -4,7 +4,7 @@ import logging
 
 from celery import shared_task
 
-from portal.billing.services import maturity, posting, reconcile, statements
+from portal.billing.services import maturity, posting, reconcile, statements, topup_sweep, topups
 from portal.core import clock
 
 log = logging.getLogger(__name__)
@@ -37,9 +37,22 @@ def check_ledger(**_: object) -> None:
         log.error("billing.ledger_difference", extra={"code": found.code, "subject": found.subject})
 
 
+@shared_task(name="billing.fulfil_topup", acks_late=True)
+def fulfil_topup(*, topup_id: int, **_: object) -> None:
+    """Bring one purchase to where Stripe says it is."""
+    topups.fulfil(topup_id=topup_id, now=clock.now())
+
+
+@shared_task(name="billing.sweep_topups", acks_late=True)
+def sweep_topups(**_: object) -> None:
+    """Finish purchases that nobody else finished."""
+    topup_sweep.sweep(now=clock.now())
+
+
 BEAT = {
     "billing.post_usage": 2,
     "billing.mature_earnings": 30,
     "billing.freeze_statements": 3600,
     "billing.check_ledger": 86_400,
+    "billing.sweep_topups": 60,
 }

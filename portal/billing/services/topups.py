@@ -3,7 +3,7 @@
 `fulfil` is called by the webhook, by the return page and by the sweeper; whoever comes first does the work.
 """
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
@@ -24,9 +24,6 @@ from portal.core.errors import Conflict, InvalidValue
 from portal.integrations import bus, stripe
 from portal.integrations.stripe_errors import PaymentRejected
 from portal.integrations.stripe_types import Checkout, CheckoutOrder, CustomerOrder
-
-SWEEP_AFTER = timedelta(minutes=1)
-SWEEP_FOR = timedelta(days=30)
 
 
 class TopUpMismatch(Conflict):
@@ -57,7 +54,7 @@ def start_topup(
     return _open_checkout(topup, now)
 
 
-def _row(  # noqa: PLR0913  the parts of one row
+def _row(
     organization: Organization,
     amount_minor: int,
     client_key: str,
@@ -137,7 +134,9 @@ def fulfil(*, topup_id: int, now: datetime) -> TopUp:
         topup = locks.topup(topup_id)
         problem = _apply(topup, seen, now)
     if problem:
-        raise TopUpMismatch(f"{topup.public_id} differs: {problem}", fix="compare the payment at Stripe, then refund it")
+        raise TopUpMismatch(
+            f"{topup.public_id} differs: {problem}", fix="compare the payment at Stripe, then refund it"
+        )
     return topup
 
 
@@ -189,7 +188,11 @@ def _credit(topup: TopUp, seen: Checkout, now: datetime) -> None:
         source_type="topup",
         source_id=topup.public_id,
         transfers=templates.topup_paid(
-            organization=organization, net=net, tax=0, debt=_open_debt(organization, net, topup.currency), currency=topup.currency
+            organization=organization,
+            net=net,
+            tax=0,
+            debt=_open_debt(organization, net, topup.currency),
+            currency=topup.currency,
         ),
         actor=SYSTEM_ACTOR,
         now=now,
@@ -253,7 +256,10 @@ def _record(topup: TopUp, event: str, *, actor: Actor, now: datetime) -> None:
     )
 
 
-def reopen(*, topup_id: int, now: datetime) -> TopUp:
-    """Call Checkout again for a purchase whose first call got lost: the same key finds the page it may have made."""
-    topup = TopUp.objects.select_related("organization", "created_by").get(pk=topup_id)
-    return _open_checkout(topup, now) if topup.state == TopUpState.CREATED else topup
+def give_up(*, topup_id: int, now: datetime) -> TopUp:
+    """Close a purchase whose Checkout page was never handed to anyone, so nobody can have paid it."""
+    with transaction.atomic():
+        topup = locks.topup(topup_id)
+        if topup.state == TopUpState.CREATED:
+            _move(topup, TopUpState.EXPIRED, "the payment page was never opened", now)
+    return topup
