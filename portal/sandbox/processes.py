@@ -20,6 +20,16 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+class PortTaken(RuntimeError):
+    """Another program listens on the port."""
+
+
+def require_free(port: int, *, hint: str) -> None:
+    """Raise PortTaken where the port of 127.0.0.1 cannot be listened on."""
+    if not is_free(port):
+        raise PortTaken(f"port {port} is taken: {hint}")
+
+
 def is_free(port: int) -> bool:
     """Say whether the TCP port of 127.0.0.1 can be listened on."""
     with socket.socket() as probe:

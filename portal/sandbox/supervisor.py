@@ -20,6 +20,7 @@ from portal.sandbox.ground import Ground
 
 ROOT = Path(__file__).resolve().parents[2]
 GATEWAYS = 2
+_CONNECT = "STRIPE_CONNECT_WEBHOOK_SECRET"
 _MIGRATION_LOCK = 4_702_111_234
 _HOST = "127.0.0.1"
 _SERVERS = {"postgres": servers.start_postgres, "valkey": servers.start_valkey}
@@ -54,8 +55,7 @@ class Stack:
     @property
     def environ(self) -> dict[str, str]:
         """Return the environment of our children."""
-        return {
-            **os.environ,
+        ours = {
             **self.ground.secrets(),
             "DJANGO_SETTINGS_MODULE": "portal.settings.local",
             "POOLHOUSE_MODE": "local",
@@ -71,6 +71,8 @@ class Stack:
             "EMAIL_URL": f"file://{self.folder / 'mail'}",
             **self._settings,
         }
+        inherited = {name: value for name, value in os.environ.items() if name.removesuffix("_FILE") not in ours}
+        return inherited | ours
 
     def start(self) -> None:
         """Start everything but the nodes. Raises ServerDidNotStart, ChildDied, TookTooLong."""
@@ -97,9 +99,11 @@ class Stack:
 
     def start_stripe(self) -> None:
         """Start the Stripe stand-in; it sends its webhooks to the portal."""
-        webhooks = f"{self.public_url}/webhooks/stripe"
+        secrets, base = self.ground.secrets(), f"{self.public_url}/webhooks/stripe"
         arguments = ["--port", str(self.ports["stripe"]), "--db", str(self.folder / "stripe.sqlite3")]
-        arguments += ["--webhook", f"{webhooks}/"]
+        arguments += ["--webhook", f"{base}/", "--secret", secrets["STRIPE_WEBHOOK_SECRET"]]
+        arguments += ["--connect-webhook", f"{base}/connect/", "--connect-secret", secrets[_CONNECT]]
+        arguments += ["--events-webhook", f"{base}/events/", "--events-secret", secrets["STRIPE_EVENTS_SECRET"]]
         self._start("stripe", ["-m", "portal.sandbox.stripe_double", *arguments])
         self.wait_for("stripe", lambda: not processes.is_free(self.ports["stripe"]))
 

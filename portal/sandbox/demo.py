@@ -1,0 +1,219 @@
+"""The demo: builds a pool in a folder, sends a request through it, and either stays up or settles and ends."""
+
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from portal.sandbox import demo_nodes, demo_requests, processes, waiting
+from portal.sandbox.child import ChildDied
+from portal.sandbox.ground import AlreadyRunning, Ground
+from portal.sandbox.servers import ServerDidNotStart
+from portal.sandbox.supervisor import ROOT, CommandFailed, Stack
+
+FOLDER = ROOT / ".demo"
+PROMPT = "Explain in three sentences why a pool of GPUs needs honest meters."
+SETTINGS = {"PAYOUT_HOLD_DAYS": "0", "PAYOUT_MINIMUM_MINOR": "1", "POOL_NAME": "Poolhouse demo", "CURRENCY": "usd"}
+_SEED_S = 120.0
+_READY_S = 60.0
+_SETTLE_S = 100.0
+_TEND_S = 0.2
+
+_REFUSALS = (
+    AlreadyRunning, ChildDied, CommandFailed, ServerDidNotStart, demo_requests.RequestFailed, waiting.TookTooLong,
+    demo_nodes.EngineMissing, processes.PortTaken,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line asked for; `engine` is simulate, external or vllm."""
+
+    port: int
+    is_once: bool = False
+    engine: str = "simulate"
+    engine_url: str = ""
+
+
+def run(options: Options) -> int:
+    """Run the demo; return the exit code. Everything that was started is stopped before it returns."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        with _folder(options) as folder, _claimed(folder) as ground:
+            return _once(ground, options) if options.is_once else _stay(ground, options)
+    except _REFUSALS as error:
+        print(f"demo: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("demo: interrupted, everything is stopped", file=sys.stderr)
+        return 130
+
+
+def _interrupt(_signal: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+@contextmanager
+def _folder(options: Options) -> Iterator[Path]:
+    if not options.is_once:
+        yield FOLDER
+        return
+    with tempfile.TemporaryDirectory(prefix="poolhouse-once-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+@contextmanager
+def _claimed(folder: Path) -> Iterator[Ground]:
+    ground = Ground(folder)
+    ground.claim()
+    try:
+        yield ground
+    finally:
+        ground.release()
+
+
+@contextmanager
+def _running(stack: Stack) -> Iterator[Stack]:
+    try:
+        stack.start()
+        yield stack
+    finally:
+        _ignore_interrupts()
+        stack.stop()
+
+
+def _ignore_interrupts() -> None:
+    """A second Ctrl-C while everything is being stopped must not leave half of it behind."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+def _once(ground: Ground, options: Options) -> int:
+    port = options.port if processes.is_free(options.port) else processes.free_port()
+    with _running(Stack(ground, port=port, settings=SETTINGS)) as stack:
+        world = _populate(stack, options)
+        call = {"gateway_url": stack.gateway_url, "key": world["api_key"], "model": world["model"], "prompt": PROMPT}
+        streamed = demo_requests.streamed(**call, max_tokens=60)
+        plain = demo_requests.plain(**call, max_tokens=60)
+        stack.require_all_alive()
+        given = {
+            "requests": 2,
+            "customer": world["customer"],
+            "provider": world["provider"],
+            "operator": world["logins"]["operator"]["email"],
+            "stripe_url": stack.stripe_url,
+        }
+        result = json.loads(
+            stack.run(["-m", "portal.sandbox.demo_settle"], stdin=json.dumps(given), timeout_s=_SETTLE_S)
+        )
+        stack.require_all_alive()
+    print(json.dumps(result), flush=True)
+    wrong = _wrong(result, [streamed, plain])
+    for reason in wrong:
+        print(f"demo: {reason}", file=sys.stderr)
+    return 1 if wrong else 0
+
+
+def _wrong(result: dict[str, Any], answers: list[demo_requests.Answer]) -> list[str]:
+    """Compare the figures with what the customer was told and with one another."""
+    tokens = {name: sum(answer.usage.get(name, 0) for answer in answers) for name in _TOKENS}
+    expected = {**tokens, "requests": len(answers), "payout_state": "transferred", "ledger_differences": 0}
+    wrong = [
+        f"{name} is {result[name]!r}, expected {value!r}" for name, value in expected.items() if result[name] != value
+    ]
+    if result["charged_nano"] != result["provider_earned_nano"] + result["platform_nano"]:
+        wrong.append("what was charged is not what was earned and kept")
+    if result["payout_minor"] != result["provider_earned_nano"] // _NANO_PER_MINOR:
+        wrong.append("the payout is not what was earned")
+    if not str(result["stripe_transfer"] or "").startswith("tr_"):
+        wrong.append("there is no transfer at Stripe")
+    if not all(answer.text.strip() for answer in answers):
+        wrong.append("an answer has no text")
+    return wrong
+
+
+_TOKENS = ("prompt_tokens", "completion_tokens")
+_NANO_PER_MINOR = 10_000_000
+
+
+def _stay(ground: Ground, options: Options) -> int:
+    processes.require_free(options.port, hint="another program listens there; choose one with PORT=…")
+    with _running(Stack(ground, port=options.port, settings=SETTINGS)) as stack:
+        world = _populate(stack, options)
+        answer = demo_requests.streamed(
+            gateway_url=stack.gateway_url, key=world["api_key"], model=world["model"], prompt=PROMPT, max_tokens=60
+        )
+        stack.record(world=world)
+        _introduce(stack, world, answer)
+        _tend(stack)
+    return 0
+
+
+def _tend(stack: Stack) -> None:
+    pause = Event()
+    while True:
+        for name in stack.tend():
+            print(f"demo: {name} had died and runs again", flush=True)
+        pause.wait(_TEND_S)
+
+
+def _populate(stack: Stack, options: Options) -> dict[str, Any]:
+    """Seed the world (or find it from an earlier run), start its nodes and wait until the model answers."""
+    plan = demo_nodes.plan(options.engine, options.engine_url, folder=stack.folder)
+    world = stack.ground.read("world")
+    if not world:
+        given = {"public_url": stack.public_url, "nodes": plan.names, **plan.seed}
+        world = json.loads(_step(stack, "seed", given))
+        stack.ground.write("world", world)
+    for name in plan.names:
+        demo_nodes.start(stack, plan, name, token=world["tokens"].get(name, ""))
+    _step(stack, "deploy", {key: world[key] for key in ("model", "provider")} | plan.deployment)
+    _wait_until_served(stack, world)
+    return world
+
+
+def _step(stack: Stack, name: str, given: dict[str, Any]) -> str:
+    return stack.run(["-m", "portal.sandbox.demo_world", name], stdin=json.dumps(given), timeout_s=_SEED_S)
+
+
+def _wait_until_served(stack: Stack, world: dict[str, Any]) -> None:
+    """Both gateway processes share a port: several answers in a row must say that the model is ready."""
+    began = time.monotonic()
+    in_a_row = 0
+    while in_a_row < _ANSWERS_IN_A_ROW:
+        stack.require_all_alive()
+        is_ready = demo_requests.is_ready(gateway_url=stack.gateway_url, key=world["api_key"], model=world["model"])
+        in_a_row = in_a_row + 1 if is_ready else 0
+        if time.monotonic() - began > _READY_S:
+            raise waiting.TookTooLong(
+                f"no node serves {world['model']} after {_READY_S:.0f} s; see {stack.folder}/logs"
+            )
+        Event().wait(0.05 if is_ready else 0.2)
+
+
+_ANSWERS_IN_A_ROW = 8
+
+
+def _introduce(stack: Stack, world: dict[str, Any], answer: demo_requests.Answer) -> None:
+    body = json.dumps({"model": world["model"], "stream": True, "messages": [{"role": "user", "content": "Hello"}]})
+    print(f"\nThe first paid request was answered: {answer.text.strip()[:200]}")
+    print(f"  usage: {json.dumps(answer.usage)}\n")
+    print(f"Portal   {stack.public_url}/")
+    print(f"Gateway  {stack.gateway_url}/v1")
+    print(f"Stripe   {stack.stripe_url}/ (stand-in, no money moves)")
+    print(f"Logs     {stack.folder}/logs\n")
+    for side, login in world["logins"].items():
+        print(f"{side.capitalize():9} {login['email']}  {login['password']}")
+    print(f"API key   {world['api_key']}\n")
+    print(f"curl -N {stack.gateway_url}/v1/chat/completions \\")
+    print(f"  -H 'Authorization: Bearer {world['api_key']}' -H 'Content-Type: application/json' \\")
+    print(f"  -d '{body}'\n")
+    print(f"Running as process {os.getpid()}; stop with Ctrl-C. Break it: make demo-break WHAT=gateway", flush=True)

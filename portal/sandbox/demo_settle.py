@@ -1,0 +1,116 @@
+"""From delivered requests to a payout at the Stripe stand-in, and the figures of it.
+
+`python -m portal.sandbox.demo_settle` runs in the supervisor's environment: JSON in, JSON out.
+"""
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import django
+import httpx
+
+from portal.sandbox import waiting
+
+if TYPE_CHECKING:
+    from portal.audit.services import Actor
+    from portal.payouts.models import Payout
+
+_POSTED_WITHIN_S = 40
+_PAID_WITHIN_S = 40
+_CLOCK_ADVANCE_S = 8 * 86_400
+
+
+def settle(given: dict[str, Any]) -> dict[str, Any]:
+    """Wait until the customer's requests are booked, mature them, pay the provider out, and return the figures."""
+    from portal.billing.services import maturity, reconcile
+    from portal.core import clock
+
+    wanted = int(given["requests"])
+    waiting.until("the usage is booked", lambda: _booked(given["customer"]) >= wanted, timeout_s=_POSTED_WITHIN_S)
+    _advance_clock(given["stripe_url"])
+    maturity.mature(now=clock.now())
+    payout = _pay(operator_email=given["operator"], provider=given["provider"])
+    return {
+        **_figures(given["customer"]),
+        "payout_minor": payout.amount_minor,
+        "payout_state": payout.state,
+        "stripe_transfer": payout.stripe_transfer,
+        "ledger_differences": len(reconcile.differences(now=clock.now())),
+    }
+
+
+def _booked(customer: str) -> int:
+    from portal.billing.models import UsagePosting
+
+    return UsagePosting.objects.filter(request_id__in=[row["request_id"] for row in _usage(customer)]).count()
+
+
+def _usage(customer: str) -> list[dict[str, Any]]:
+    from portal.accounts.models import Organization
+    from portal.metering.models import UsageRecord
+
+    organization = Organization.objects.get(public_id=customer)
+    rows = UsageRecord.objects.filter(organization_id=organization.pk, charge_nano__gt=0)
+    fields = ("request_id", "prompt_tokens", "completion_tokens", "charge_nano", "provider_nano", "platform_nano")
+    return list(rows.order_by("opened_at", "request_id").values(*fields))
+
+
+def _figures(customer: str) -> dict[str, int]:
+    rows = _usage(customer)
+    return {
+        "requests": len(rows),
+        "prompt_tokens": sum(row["prompt_tokens"] for row in rows),
+        "completion_tokens": sum(row["completion_tokens"] for row in rows),
+        "charged_nano": sum(row["charge_nano"] for row in rows),
+        "provider_earned_nano": sum(row["provider_nano"] for row in rows),
+        "platform_nano": sum(row["platform_nano"] for row in rows),
+    }
+
+
+def _advance_clock(stripe_url: str) -> None:
+    """Card money is available at Stripe some days after the purchase."""
+    answer = httpx.post(
+        f"{stripe_url}/_double/clock/advance", json={"seconds": _CLOCK_ADVANCE_S}, timeout=10, trust_env=False
+    )
+    answer.raise_for_status()
+
+
+def _pay(*, operator_email: str, provider: str) -> "Payout":
+    from portal.accounts.models import User
+    from portal.audit.services import Actor
+    from portal.core import clock
+    from portal.payouts.models import Payout
+    from portal.payouts.services import approvals, drafts
+
+    operator = User.objects.get(email=operator_email)
+    actor = Actor(public_id=operator.public_id)
+    run = drafts.draft_payouts(now=clock.now(), actor=actor)
+    payout = Payout.objects.filter(provider__public_id=provider).order_by("-id").first()
+    if payout is None:
+        raise RuntimeError(f"no payout was drafted: {run}")
+    approvals.approve(payout_public_id=payout.public_id, approver=operator, actor=actor, now=clock.now())
+    return _sent(payout, actor)
+
+
+def _sent(payout: "Payout", actor: "Actor") -> "Payout":
+    """Wait for the worker, which sends what is approved."""
+    from portal.payouts.models import PayoutState
+
+    def is_sent() -> bool:
+        payout.refresh_from_db()
+        return payout.state in {PayoutState.TRANSFERRED, PayoutState.REJECTED, PayoutState.NEEDS_REVIEW}
+
+    waiting.until(f"payout {payout.public_id} is sent", is_sent, timeout_s=_PAID_WITHIN_S)
+    return payout
+
+
+def main() -> None:
+    """Settle what standard input names."""
+    given = json.loads(sys.stdin.read())
+    django.setup()
+    print(json.dumps(settle(given)))
+
+
+if __name__ == "__main__":
+    main()

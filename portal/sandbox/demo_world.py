@@ -1,0 +1,269 @@
+"""The demo's people, model, price and machines, made through the same services that the pages use.
+
+`python -m portal.sandbox.demo_world seed|deploy` runs one step in a process of its own, inside the supervisor's
+environment; what it needs comes as JSON on standard input, what it made goes as JSON to standard output.
+"""
+
+import json
+import secrets
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import django
+import httpx
+
+if TYPE_CHECKING:
+    from portal.accounts.models import Organization, User
+    from portal.audit.services import Actor
+    from portal.catalog.models import CatalogModel
+    from portal.providers.models import Provider
+
+MODEL = "demo/chat-8b"
+CREDIT_MINOR = 100_000
+SHARE_BPS = 8_000
+_DEMO_MODEL = Path(__file__).parent / "demo_model"
+_TOKEN_LIFE = timedelta(hours=1)
+_AGREEMENT = """Demo agreement, version 1.
+
+The provider offers its machines to the pool and is paid its share of what customers are charged for them.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class DemoPrice:
+    """Prices high enough that any answer is worth more than one unit of the currency."""
+
+    prompt_nano_per_mtok: int = 2_000_000_000_000
+    cached_nano_per_mtok: int = 500_000_000_000
+    completion_nano_per_mtok: int = 10_000_000_000_000
+    request_nano: int = 1_000_000_000
+
+
+def seed(given: dict[str, Any]) -> dict[str, Any]:
+    """Make everybody and everything that must exist before a node joins; return logins, key and tokens."""
+    from portal.core import clock
+
+    now = clock.now()
+    logins = {side: {"email": f"{side}@demo.example", "password": secrets.token_urlsafe(9)} for side in _SIDES}
+    operator = _operator(logins["operator"])
+    actor = _actor(operator)
+    digest = str(given.get("artefact_digest") or _demo_digest())
+    model = _model(str(given.get("model") or MODEL), digest, actor=actor, now=now)
+    owner = _person("Ada Provider", logins["provider"])
+    provider = _provider(owner, operator=actor, now=now, may_use_external=bool(given.get("is_external")))
+    customer_owner = _person("Carl Customer", logins["customer"])
+    customer = _customer(customer_owner, now=now)
+    _onboard(provider, public_url=given["public_url"], actor=_actor(owner), now=now)
+    _buy_credit(customer, customer_owner, now=now)
+    return {
+        "logins": logins,
+        "model": model.public_id,
+        "provider": provider.public_id,
+        "customer": customer.public_id,
+        "api_key": _key(customer, customer_owner, now=now),
+        "tokens": {name: _token(provider, owner, label=name, now=now) for name in given["nodes"]},
+    }
+
+
+def deploy(given: dict[str, Any]) -> dict[str, Any]:
+    """Tell the provider's enrolled nodes to run the model; return the deployments by node name."""
+    from portal.catalog.models import CatalogModel
+    from portal.core import clock
+    from portal.nodes.models import Deployment, EngineKind, Node
+    from portal.nodes.services import deployments
+
+    model = CatalogModel.objects.get(public_id=given["model"])
+    nodes = Node.objects.filter(provider__public_id=given["provider"], name__in=given["nodes"]).order_by("name", "id")
+    made = {}
+    for node in nodes:
+        known = Deployment.objects.filter(node=node, model=model).first()
+        if known is None:
+            known = deployments.deploy(
+                node=node,
+                model=model,
+                engine=EngineKind(given["engine"]),
+                settings={},
+                max_concurrency=32,
+                actor=_actor(_member(node.provider.organization)),
+                now=clock.now(),
+            )
+        made[node.name] = known.public_id
+    return {"deployments": made}
+
+
+def _operator(login: dict[str, str]) -> "User":
+    return _person("Olive Operator", login, is_operator=True)
+
+
+def _person(name: str, login: dict[str, str], *, is_operator: bool = False) -> "User":
+    from allauth.account.models import EmailAddress
+
+    from portal.accounts.models import User
+
+    user = User.objects.create_user(login["email"], login["password"], name=name, is_operator=is_operator)
+    EmailAddress.objects.create(user=user, email=user.email, verified=True, primary=True)
+    return user
+
+
+def _actor(user: "User") -> "Actor":
+    from portal.audit.services import Actor
+
+    return Actor(public_id=user.public_id)
+
+
+def _member(organization: "Organization") -> "User":
+    return organization.memberships.select_related("user").order_by("id")[0].user
+
+
+def _demo_digest() -> str:
+    from poolhouse_common.artefacts import folder_digest
+
+    return str(folder_digest(_DEMO_MODEL))
+
+
+def _model(public_id: str, digest: str, *, actor: "Actor", now: datetime) -> "CatalogModel":
+    from portal.billing.services import prices
+    from portal.catalog.models import ArtefactKind
+    from portal.catalog.services import artefacts, models
+
+    tokenizer = artefacts.add_artefact(
+        kind=ArtefactKind.TOKENIZER, content=(_DEMO_MODEL / "tokenizer.json").read_bytes(), now=now
+    )
+    template = artefacts.add_artefact(
+        kind=ArtefactKind.CHAT_TEMPLATE, content=(_DEMO_MODEL / "chat_template.jinja").read_bytes(), now=now
+    )
+    spec = models.ModelSpec(
+        public_id=public_id,
+        name="Demo Chat 8B",
+        source="built in",
+        revision="1",
+        artefact_digest=digest,
+        licence="Apache-2.0",
+        is_commercial_use_allowed=True,
+        context_tokens=8192,
+        max_output_tokens=2048,
+        default_output_tokens=256,
+        dtype="bfloat16",
+        tokenizer=tokenizer.sha256,
+        chat_template=template.sha256,
+        supported_parameters=_SUPPORTED,
+    )
+    models.create_model(spec=spec, actor=actor, now=now)
+    model = models.activate_model(public_id=public_id, actor=actor, now=now)
+    prices.set_price(model=model, terms=DemoPrice(), actor=actor, now=now)
+    return model
+
+
+def _provider(owner: "User", *, operator: "Actor", now: datetime, may_use_external: bool) -> "Provider":
+    from portal.accounts.services import organizations
+    from portal.billing.services import prices
+    from portal.providers.models import ProviderKind
+    from portal.providers.services import agreements, profile, review
+
+    organization = organizations.create_organization(
+        name="Demo GPUs", owner=owner, country="DE", now=now, is_provider=True, is_customer=False
+    )
+    words = profile.Profile(legal_name="Demo GPUs GmbH", contact_email=owner.email, country="DE")
+    provider = profile.create_provider(organization=organization, profile=words, actor=_actor(owner), now=now)
+    agreements.publish_agreement(version="demo-1", text=_AGREEMENT, effective_from=now, actor=operator, now=now)
+    agreements.accept_agreement(
+        provider_id=provider.public_id, version="demo-1", accepted_by=owner, actor=_actor(owner), now=now
+    )
+    profile.submit_provider(provider_id=provider.public_id, actor=_actor(owner), now=now)
+    review.set_kind(provider_id=provider.public_id, kind=ProviderKind.CONTRACTED, actor=operator, now=now)
+    if may_use_external:
+        review.set_external_engine(provider_id=provider.public_id, allowed=True, actor=operator, now=now)
+    approved = review.approve_provider(provider_id=provider.public_id, actor=operator, now=now)
+    prices.set_share(provider=approved, share_bps=SHARE_BPS, actor=operator, now=now)
+    return approved
+
+
+def _customer(owner: "User", *, now: datetime) -> "Organization":
+    from portal.accounts.services import organizations
+
+    return organizations.create_organization(name="Demo Customer", owner=owner, country="DE", now=now)
+
+
+def _onboard(provider: "Provider", *, public_url: str, actor: "Actor", now: datetime) -> None:
+    """Walk the provider through the hosted onboarding page, as a person would."""
+    from portal.core import clock
+    from portal.payouts.services import accounts
+
+    back = f"{public_url}/provider/payouts/"
+    url = accounts.start_onboarding(provider=provider, return_url=back, refresh_url=back, actor=actor, now=now)
+    _post(url, "complete")
+    accounts.refresh(provider_id=provider.pk, now=clock.now())
+
+
+def _buy_credit(customer: "Organization", owner: "User", *, now: datetime) -> None:
+    """Buy credit on the hosted Checkout page; the webhook brings it in."""
+    from portal.billing.models import TopUp, TopUpState
+    from portal.billing.services import topups
+    from portal.sandbox import waiting
+
+    bought = topups.start_topup(
+        organization=customer,
+        amount_minor=CREDIT_MINOR,
+        client_key="demo",
+        created_by=owner,
+        actor=_actor(owner),
+        now=now,
+    )
+    _post(bought.checkout_url, "pay")
+    waiting.until(
+        "the top-up is paid",
+        lambda: TopUp.objects.filter(pk=bought.pk, state=TopUpState.PAID).exists(),
+        timeout_s=30,
+    )
+
+
+def _post(url: str, action: str) -> None:
+    answer = httpx.post(url, data={"action": action}, timeout=20, trust_env=False, follow_redirects=False)
+    if answer.status_code not in {httpx.codes.OK, httpx.codes.SEE_OTHER, httpx.codes.FOUND}:
+        raise RuntimeError(f"the hosted page {url} answered {answer.status_code}: {answer.text[:300]}")
+
+
+def _key(customer: "Organization", owner: "User", *, now: datetime) -> str:
+    from portal.accounts.services import keys
+    from portal.core.money import NANO_PER_UNIT
+
+    created = keys.create_key(
+        organization=customer,
+        name="Demo key",
+        node_classes=["house", "contracted"],
+        monthly_cap_nano=CREDIT_MINOR * NANO_PER_UNIT // 100,
+        expires_at=None,
+        created_by=owner,
+        actor=_actor(owner),
+        now=now,
+    )
+    return created.text
+
+
+def _token(provider: "Provider", owner: "User", *, label: str, now: datetime) -> str:
+    from portal.nodes.services import enrolment
+
+    created = enrolment.create_token(
+        provider=provider, label=label, created_by=owner, actor=_actor(owner), now=now, ttl=_TOKEN_LIFE
+    )
+    return str(created.text)
+
+
+_SIDES = ("operator", "provider", "customer")
+_SUPPORTED = ("temperature", "top_p", "stop", "seed", "tools", "tool_choice", "response_format", "structured_outputs")
+_STEPS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {"seed": seed, "deploy": deploy}
+
+
+def main() -> None:
+    """Run the step that is named on the command line."""
+    given = json.loads(sys.stdin.read() or "{}")
+    django.setup()
+    print(json.dumps(_STEPS[sys.argv[1]](given)))
+
+
+if __name__ == "__main__":
+    main()
