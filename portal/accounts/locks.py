@@ -1,6 +1,6 @@
 """The one way to lock this room's rows; organizations come first in the order of locks."""
 
-from portal.accounts.models import ApiKey, Invitation, Organization
+from portal.accounts.models import ApiKey, Invitation, Membership, Organization
 from portal.core.errors import NotFound
 
 
@@ -19,7 +19,8 @@ def api_key(*, organization: Organization, public_id: str) -> ApiKey:
 
 def invitation(*, token_hash: str) -> Invitation | None:
     """Lock the invitation with this token."""
-    return Invitation.objects.select_for_update().filter(token_hash=token_hash).first()
+    rows = Invitation.objects.select_for_update(of=("self",)).select_related("organization")
+    return rows.filter(token_hash=token_hash).first()
 
 
 def organization_by_public_id(*, public_id: str) -> Organization:
@@ -27,4 +28,22 @@ def organization_by_public_id(*, public_id: str) -> Organization:
     row = Organization.objects.select_for_update().filter(public_id=public_id).first()
     if row is None:
         raise NotFound(f"no organization {public_id}")
+    return row
+
+
+def open_invitation(*, organization: Organization, invitation_id: int) -> Invitation:
+    """Lock one of the organization's open invitations. Raises NotFound."""
+    rows = Invitation.objects.select_for_update().filter(organization=organization, accepted_at=None, revoked_at=None)
+    row = rows.filter(pk=invitation_id).first()
+    if row is None:
+        raise NotFound("no such open invitation in this organization")
+    return row
+
+
+def membership(*, organization: Organization, user_public_id: str) -> Membership:
+    """Lock one person's membership. Raises NotFound."""
+    rows = Membership.objects.select_for_update(of=("self",)).select_related("user")
+    row = rows.filter(organization=organization, user__public_id=user_public_id).first()
+    if row is None:
+        raise NotFound("no such member in this organization")
     return row

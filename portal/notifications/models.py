@@ -4,7 +4,10 @@ from django.db import models
 
 
 class Message(models.Model):
-    """One e-mail, written with the fact that caused it and sent after commit."""
+    """One e-mail, written with the fact that caused it and sent after commit; `next_try_at` is None once it is over.
+
+    `context` may hold a link's secret and is emptied when the message has left.
+    """
 
     key = models.CharField(max_length=120, unique=True)
     to = models.EmailField()
@@ -12,6 +15,8 @@ class Message(models.Model):
     context = models.JSONField(default=dict)
     created_at = models.DateTimeField()
     sent_at = models.DateTimeField(null=True, blank=True)
+    tries = models.PositiveSmallIntegerField(default=0)
+    next_try_at = models.DateTimeField(null=True, blank=True, db_index=True)
     error = models.TextField(blank=True)
 
     class Meta:

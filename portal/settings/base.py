@@ -117,6 +117,10 @@ TEMPLATES = [
 ]
 COTTON_DIR = "components"
 
+EMAIL_URL = env.text("EMAIL_URL", "console:")
+globals().update(mail.settings(EMAIL_URL))
+DEFAULT_FROM_EMAIL = env.text("DEFAULT_FROM_EMAIL", "poolhouse@localhost")
+
 AUTH_USER_MODEL = "accounts.User"
 AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
 AUTH_PASSWORD_VALIDATORS = [
@@ -126,6 +130,21 @@ AUTH_PASSWORD_VALIDATORS = [
 LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "/"
 
+ACCOUNT_ADAPTER = "portal.web.sign_in.adapter.PoolAccountAdapter"
+ACCOUNT_USER_MODEL_USERNAME_FIELD = None
+ACCOUNT_LOGIN_METHODS = {"email"}
+ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*"]
+ACCOUNT_SIGNUP_FORM_CLASS = "portal.web.sign_in.forms.SignUpFields"
+# An address is proven before the first sign-in wherever mail really leaves.
+ACCOUNT_EMAIL_VERIFICATION = "mandatory" if EMAIL_URL.startswith("smtp") else "optional"
+ACCOUNT_EMAIL_NOTIFICATIONS = True
+ACCOUNT_DEFAULT_HTTP_PROTOCOL = PUBLIC_URL.partition(":")[0]
+MFA_ADAPTER = "portal.web.sign_in.mfa.PoolMFAAdapter"
+MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
+MFA_PASSKEY_LOGIN_ENABLED = True
+MFA_TOTP_ISSUER = POOL_NAME
+MFA_ALLOW_UNVERIFIED_EMAIL = ACCOUNT_EMAIL_VERIFICATION == "optional"
+
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
 USE_TZ = True
@@ -134,6 +153,13 @@ USE_I18N = True
 STATIC_URL = "/static/"
 STATIC_ROOT = BASE_DIR / "staticfiles"
 STATICFILES_DIRS = [BASE_DIR / "static"]
+
+# Shared by all replicas, since sign-in attempts are counted in it.
+CACHES = {
+    "default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}
+    if REDIS_URL
+    else {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
+}
 
 CELERY_BROKER_URL = REDIS_URL
 CELERY_TASK_IGNORE_RESULT = True
@@ -152,10 +178,6 @@ CELERY_BEAT_MAX_LOOP_INTERVAL = 1
 CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 300}
 CELERY_TASK_SOFT_TIME_LIMIT = 210
 CELERY_TASK_TIME_LIMIT = 240
-
-EMAIL_URL = env.text("EMAIL_URL", "console:")
-globals().update(mail.settings(EMAIL_URL))
-DEFAULT_FROM_EMAIL = env.text("DEFAULT_FROM_EMAIL", "poolhouse@localhost")
 
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {

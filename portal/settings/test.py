@@ -6,3 +6,5 @@ from portal.settings.local import *  # noqa: F403  settings modules extend one a
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 EMAIL_URL = "memory:"
 globals().update(mail.settings(EMAIL_URL))
+CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
+ACCOUNT_RATE_LIMITS = False

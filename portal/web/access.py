@@ -21,6 +21,7 @@ from portal.audit.services import Actor
 from portal.core import audience
 from portal.core.client_address import client_address
 from portal.providers.models import Provider
+from portal.providers.selectors.providers import provider_of
 
 P = ParamSpec("P")
 
@@ -83,11 +84,10 @@ def provider_page(
 
     def guard(view: ProviderView[P]) -> PublicView[P]:
         def with_provider(request: OrganizationRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
-            provider = Provider.objects.filter(organization=request.organization).first()
+            provider = provider_of(organization=request.organization)
             if provider is None:
                 return redirect("provider:profile")
-            provider.organization = request.organization
-            request.provider = provider  # type: ignore[attr-defined]  from here on it is a ProviderRequest
+            request.provider = provider  # type: ignore[attr-defined]  # from here on it is a ProviderRequest
             return view(cast("ProviderRequest", request), *args, **kwargs)
 
         return page(side="provider", role=role, post_role=post_role)(wraps(view)(with_provider))
@@ -141,12 +141,14 @@ def _enter_organization(request: HttpRequest, side: str, needed: str) -> HttpRes
     acting.membership, acting.organization = membership, membership.organization
     acting.side = _side(request, side, membership.organization)
     if not roles.includes(membership.role, needed):
-        return render(request, "403.html", {"needed": Role(needed).label, "held": Role(membership.role).label}, status=403)
+        return render(
+            request, "403.html", {"needed": Role(needed).label, "held": Role(membership.role).label}, status=403
+        )
     return None
 
 
 def _active(person: PersonRequest) -> Membership | None:
-    chosen = person.session.get(SESSION_ORGANIZATION)
+    chosen = str(person.session.get(SESSION_ORGANIZATION, ""))
     by_id = {row.organization.public_id: row for row in person.memberships}
     return by_id.get(chosen) or next(iter(person.memberships), None)
 

@@ -5,8 +5,10 @@ from datetime import UTC, datetime
 from portal.core.money import NANO_PER_UNIT
 
 UNKNOWN = "—"
+_MINUS = "\N{MINUS SIGN}"
 _SYMBOLS = {"usd": "$", "eur": "€", "gbp": "£", "jpy": "¥"}
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
+_SECOND_MS = 1000
 _COMPACT = [(10**12, "T"), (10**9, "B"), (10**6, "M"), (10**3, "k")]
 
 
@@ -18,7 +20,7 @@ def money(nano: int | None, *, currency: str, places: int = 2) -> str:
     steps = (abs(nano) + step // 2) // step
     whole, rest = divmod(steps, 10**places)
     number = f"{whole:,}.{rest:0{places}d}" if places else f"{whole:,}"
-    sign = "−" if nano < 0 and steps else ""
+    sign = _MINUS if nano < 0 and steps else ""
     symbol = _SYMBOLS.get(currency.lower())
     return f"{sign}{symbol}{number}" if symbol else f"{sign}{number} {currency.upper()}"
 
@@ -62,7 +64,7 @@ def duration(milliseconds: int | None) -> str:
     """Write a latency: 218 ms below a second, else 1.24 s."""
     if milliseconds is None:
         return UNKNOWN
-    return f"{milliseconds} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.2f} s"
+    return f"{milliseconds} ms" if milliseconds < _SECOND_MS else f"{milliseconds / _SECOND_MS:.2f} s"
 
 
 def gib(size_bytes: int | None) -> str:

@@ -39,7 +39,7 @@ class CreatedKey:
     text: str
 
 
-def create_key(
+def create_key(  # noqa: PLR0913  each argument is a term of the key that people choose
     *,
     organization: Organization,
     name: str,

@@ -22,6 +22,8 @@ class Migration(migrations.Migration):
                 ("context", models.JSONField(default=dict)),
                 ("created_at", models.DateTimeField()),
                 ("sent_at", models.DateTimeField(blank=True, null=True)),
+                ("tries", models.PositiveSmallIntegerField(default=0)),
+                ("next_try_at", models.DateTimeField(blank=True, db_index=True, null=True)),
                 ("error", models.TextField(blank=True)),
             ],
             options={

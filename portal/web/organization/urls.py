@@ -2,10 +2,11 @@
 
 from django.urls import URLPattern
 
-from portal.web.organization import settings, team
+from portal.web.organization import invitations, settings, team
 
 app_name = "organization"
 urlpatterns: list[URLPattern] = [
+    *invitations.urlpatterns,
     *settings.urlpatterns,
     *team.urlpatterns,
 ]

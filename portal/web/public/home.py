@@ -23,7 +23,7 @@ def home(request: HttpRequest) -> HttpResponse:
     memberships = members.memberships_of(user=request.user)
     if not memberships:
         return redirect("operators:overview" if request.user.is_operator else "organization:create")
-    chosen = request.session.get(SESSION_ORGANIZATION)
+    chosen = str(request.session.get(SESSION_ORGANIZATION, ""))
     by_id = {row.organization.public_id: row.organization for row in memberships}
     return redirect(home_route(by_id.get(chosen, memberships[0].organization)))
 

@@ -22,7 +22,9 @@ def choose_theme(request: HttpRequest) -> HttpResponse:
     response = HttpResponseRedirect(urlsplit(back).path if is_ours else "/")
     theme = request.POST.get("theme", "auto")
     if theme in THEMES:
-        response.set_cookie(THEME_COOKIE, theme, max_age=_YEAR_S, samesite="Lax", httponly=True, secure=request.is_secure())
+        response.set_cookie(
+            THEME_COOKIE, theme, max_age=_YEAR_S, samesite="Lax", httponly=True, secure=request.is_secure()
+        )
     return response
 
 
