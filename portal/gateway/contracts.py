@@ -151,15 +151,17 @@ class Attempt:
     spool_row: int
     claim: Claim = field(default_factory=Claim)
     delivered: list[str] = field(default_factory=list)
+    delivered_by_choice: dict[int, list[str]] = field(default_factory=dict)
     delivered_bytes: int = 0
     finished_choices: int = 0
     first_token_at: float | None = None
     is_open: bool = True
 
-    def deliver(self, text: str) -> None:
-        """Note generated text (content, reasoning or tool-call arguments) that went to the customer's socket."""
+    def deliver(self, text: str, *, choice: int = 0) -> None:
+        """Note generated text (content, reasoning, tool calls) that went to the customer's socket."""
         if text:
             self.delivered.append(text)
+            self.delivered_by_choice.setdefault(choice, []).append(text)
             self.delivered_bytes += len(text.encode())
 
 

@@ -1,0 +1,50 @@
+"""Whose request this is: the key from its headers, looked up by its SHA-256."""
+
+import hashlib
+import re
+from typing import Final
+
+from portal.gateway.contracts import KeyEntry, Snapshot
+from portal.gateway.errors import AUTHENTICATION, PERMISSION, ApiError
+from portal.gateway.exchange import Exchange
+
+_MAX_KEY: Final = 256
+_KEY_IN_QUERY: Final = re.compile(rb"(?:^|&)(?:api[_-]?key|key|token|access_token)=|sk-pool-", re.IGNORECASE)
+_HINT: Final = "Send it as `Authorization: Bearer sk-pool-…` or `x-api-key: sk-pool-…`."
+
+
+def authenticate(exchange: Exchange, snapshot: Snapshot, *, now: float) -> KeyEntry:
+    """Return the calling key. Raises ApiError 401, or 403 for a suspended organization. `now` is Unix seconds."""
+    text = _key_text(exchange)
+    entry = snapshot.keys.get(hashlib.sha256(text).digest())
+    if entry is None:
+        raise _unauthorized("invalid_api_key", f"This API key is not known here. {_HINT}")
+    if entry.is_revoked:
+        raise _unauthorized("revoked_api_key", "This API key has been revoked; create another one.")
+    if entry.expires_at is not None and entry.expires_at <= now:
+        raise _unauthorized("expired_api_key", "This API key has expired; create another one.")
+    if not entry.is_organization_active:
+        message = "The organization of this key is suspended; ask the pool's operator."
+        raise ApiError(403, PERMISSION, "organization_suspended", message)
+    return entry
+
+
+def _key_text(exchange: Exchange) -> bytes:
+    authorization = exchange.headers.get(b"authorization")
+    if authorization:
+        scheme, _, text = authorization.partition(b" ")
+        text = text.strip()
+        if scheme.lower() != b"bearer" or not text:
+            raise _unauthorized("invalid_api_key", f"The authorization header carries no bearer key. {_HINT}")
+    else:
+        text = exchange.headers.get(b"x-api-key", b"").strip()
+    if text:
+        return text[:_MAX_KEY]
+    if _KEY_IN_QUERY.search(exchange.query):
+        message = f"The key is in the URL, where logs keep it: replace that key. {_HINT}"
+        raise _unauthorized("invalid_api_key", message)
+    raise _unauthorized("invalid_api_key", f"The request carries no API key. {_HINT}")
+
+
+def _unauthorized(code: str, message: str) -> ApiError:
+    return ApiError(401, AUTHENTICATION, code, message)

@@ -1,0 +1,69 @@
+"""The upper bound of a request, from which its hold is made: no answer can cost more."""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from portal.billing.rules import rating
+from portal.gateway.contracts import ModelEntry, PriceEntry
+from portal.gateway.errors import INVALID_REQUEST, ApiError, too_long
+from portal.gateway.fields.chat import ChatRequest
+
+
+class PromptMeasure(Protocol):
+    """Renders and counts prompts with the model's own template and tokenizer, off the event loop."""
+
+    async def rendered_bytes(self, model: ModelEntry, body: dict[str, Any]) -> int | None:
+        """Return the bytes of the rendered prompt; None where the model has no template."""
+
+    async def prompt_tokens(self, model: ModelEntry, body: dict[str, Any]) -> int | None:
+        """Return the exact prompt tokens; None where they cannot be counted now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The most tokens a request can use."""
+
+    prompt_tokens: int
+    output_tokens: int
+
+    def nano(self, price: PriceEntry) -> int:
+        """Return the most it can cost, whichever way the prompt's tokens are priced."""
+        uncached = rating.charge_nano(price=price, prompt=self.prompt_tokens, cached=0, completion=self.output_tokens)
+        cached = rating.charge_nano(
+            price=price, prompt=self.prompt_tokens, cached=self.prompt_tokens, completion=self.output_tokens
+        )
+        return max(uncached, cached)
+
+
+async def of_chat(chat: ChatRequest, *, model: ModelEntry, measure: PromptMeasure) -> Bound:
+    """Return the bound. Raises ApiError context_length_exceeded when that is certain, unboundable_request."""
+    prompt_bytes = _plain_bytes(chat, model)
+    if prompt_bytes is None:
+        prompt_bytes = await measure.rendered_bytes(model, chat.body)
+    if prompt_bytes is None:
+        message = (
+            f"{model.public_id} has no chat template here, so this request cannot be bounded and paid for. "
+            "Send plain text messages without tools, or ask the operator to upload the template."
+        )
+        raise ApiError(400, INVALID_REQUEST, "unboundable_request", message)
+    if prompt_bytes >= model.context_tokens:
+        await _require_room(chat, model, measure)
+    return Bound(
+        prompt_tokens=min(prompt_bytes, model.context_tokens),
+        output_tokens=chat.choices * chat.output_tokens,
+    )
+
+
+def _plain_bytes(chat: ChatRequest, model: ModelEntry) -> int | None:
+    """A byte-level token is at least one byte; the template adds what was proven when it was uploaded."""
+    is_plain = chat.conversation.is_plain and not chat.has_tools and "chat_template_kwargs" not in chat.body
+    if not is_plain or model.message_overhead_bytes is None or model.request_overhead_bytes is None:
+        return None
+    overhead = model.request_overhead_bytes + model.message_overhead_bytes * len(chat.conversation.messages)
+    return chat.conversation.content_bytes + overhead
+
+
+async def _require_room(chat: ChatRequest, model: ModelEntry, measure: PromptMeasure) -> None:
+    counted = await measure.prompt_tokens(model, chat.body)
+    if counted is not None and counted >= model.context_tokens:
+        raise too_long(counted, model.context_tokens)

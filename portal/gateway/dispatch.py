@@ -1,0 +1,213 @@
+"""From a hold to an answer: at most three attempts, each with a spool record that is opened and closed."""
+
+import asyncio
+import logging
+import secrets
+import time
+from dataclasses import dataclass
+from typing import Final
+
+import orjson
+
+from portal.gateway import failures, plain, streamed
+from portal.gateway.breaker import Verdict
+from portal.gateway.calls import Call
+from portal.gateway.contracts import Attempt, Hold, Settled, Snapshot
+from portal.gateway.credit import CreditBook
+from portal.gateway.errors import INVALID_REQUEST, ApiError
+from portal.gateway.exchange import CustomerGone
+from portal.gateway.failures import NodeFailed
+from portal.gateway.routing import Choice, Router, Wanted
+from portal.gateway.settlement import Settlement
+from portal.gateway.tunnel import frames
+from portal.gateway.tunnel.hub import TunnelHub
+from portal.gateway.tunnel.streams import NodeStream, TunnelLost
+from portal.gateway.upstream import Upstream
+
+log = logging.getLogger(__name__)
+
+MAX_ATTEMPTS: Final = 3
+_ABORT: Final = "customer_abort"
+_COMPLETED: Final = "completed"
+_CRASH: Final = "platform_crash"
+_HEAD_ROOM: Final = 1_024
+_SETTLE_TIMEOUT_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What an attempt needs of the process."""
+
+    hub: TunnelHub
+    router: Router
+    credit: CreditBook
+    settlement: Settlement
+
+
+async def serve(call: Call, parts: Parts, snapshot: Snapshot, hold: Hold) -> None:
+    """Answer the request from a node, trying others while nothing has been handed over. Raises ApiError.
+
+    Where the stream has begun already, the caller ends it with the error in the band.
+    """
+    tried: set[int] = set()
+    failure: NodeFailed | None = None
+    try:
+        body = _body(call)
+        for number in range(1, MAX_ATTEMPTS + 1):
+            choice = _choose(call, parts.router, snapshot, tried, failure)
+            tried.add(choice.node.id)
+            attempt = _Attempt(call, parts, hold, choice, number)
+            try:
+                await attempt.run(body)
+            except NodeFailed as error:
+                failure = error
+                _log_failure(call, choice, error)
+                if attempt.has_delivered or error.is_final:
+                    break
+            else:
+                return
+    finally:
+        if hold.is_open:
+            parts.credit.release(hold, 0)
+    if failure is None:
+        raise RuntimeError("an attempt ended without an answer and without a failure")
+    raise failure.for_customer() from failure
+
+
+class _Attempt:
+    """One dispatch to one node: one spool record, one place on the node, one cleanup."""
+
+    def __init__(self, call: Call, parts: Parts, hold: Hold, choice: Choice, number: int) -> None:
+        self._call = call
+        self._parts = parts
+        self._choice = choice
+        self._started = time.monotonic()
+        self._opened_at = time.time()
+        self._attempt = self._open(hold, number)
+
+    @property
+    def has_delivered(self) -> bool:
+        """Whether the customer was handed text of this attempt."""
+        return self._attempt.first_token_at is not None
+
+    async def run(self, body: bytes) -> None:
+        """Carry the node's answer to the customer. Raises NodeFailed, CustomerGone."""
+        outcome, code, verdict, backoff_s = _CRASH, "", Verdict.NEUTRAL, 0.0
+        stream: NodeStream | None = None
+        try:
+            stream = await self._send(body)
+            self._call.exchange.interrupts(stream)
+            relay = streamed.relay if self._call.chat.is_stream else plain.relay
+            await relay(self._call, self._attempt, Upstream(stream), self._complete)
+            outcome, verdict = _COMPLETED, Verdict.SUCCESS
+        except CustomerGone:
+            outcome, code = _ABORT, "customer_gone"
+            raise
+        except NodeFailed as failure:
+            outcome, code, verdict, backoff_s = failure.outcome, failure.code, failure.verdict, failure.backoff_s
+            raise
+        finally:
+            self._call.exchange.interrupts(None)
+            self._choice.ticket.leave(verdict, time.monotonic(), backoff_s=backoff_s)
+            await _close(stream)
+            if self._attempt.is_open:
+                self._learn(await self._settle(outcome, code), verdict)
+
+    def _open(self, hold: Hold, number: int) -> Attempt:
+        choice = self._choice
+        try:
+            return self._parts.settlement.open(
+                facts=self._call.facts, hold=hold, node=choice.node, number=number, routing=choice.routing
+            )
+        except BaseException:
+            choice.ticket.leave(Verdict.NEUTRAL, time.monotonic())
+            raise
+
+    async def _send(self, body: bytes) -> NodeStream:
+        facts = self._call.facts
+        head = {
+            "method": "POST",
+            "path": f"/v1/{facts.endpoint}",
+            "model": facts.model.public_id,
+            "attempt": f"{facts.request_id}/{self._attempt.number}",
+            "nonce": secrets.token_hex(16),
+        }
+        try:
+            return await self._parts.hub.open(self._choice.node, frames.pack_request(head, body))
+        except TunnelLost as error:
+            raise failures.tunnel_lost() from error
+
+    async def _complete(self) -> Settled:
+        settled = await self._settle(_COMPLETED, "")
+        self._learn(settled, Verdict.SUCCESS)
+        return settled
+
+    async def _settle(self, outcome: str, code: str) -> Settled:
+        # While nothing was delivered the hold stays for the next attempt; `serve` gives back what is left of it.
+        is_failed = outcome not in {_COMPLETED, _ABORT, _CRASH}
+        async with asyncio.timeout(_SETTLE_TIMEOUT_S):
+            settled = await self._parts.settlement.close(
+                self._attempt, outcome=outcome, error_code=code, keep_hold=is_failed
+            )
+        self._call.used_tokens += settled.prompt_tokens + settled.completion_tokens
+        return settled
+
+    def _learn(self, settled: Settled, verdict: Verdict) -> None:
+        if verdict is not Verdict.SUCCESS:
+            return
+        seconds = time.monotonic() - self._started
+        first = self._attempt.first_token_at
+        ttft_s = None
+        if self._call.chat.is_stream and first is not None:
+            ttft_s = min(max(0.0, first - self._opened_at), seconds)
+        self._choice.ticket.load.learn(
+            ttft_s=ttft_s, tokens=settled.completion_tokens, seconds=max(seconds - (ttft_s or 0.0), 1e-3)
+        )
+
+
+def _choose(call: Call, router: Router, snapshot: Snapshot, tried: set[int], failure: NodeFailed | None) -> Choice:
+    facts = call.facts
+    wanted = Wanted(
+        key=facts.key,
+        model=facts.model,
+        has_tools=call.chat.has_tools,
+        tokens=call.chat.choices * call.chat.output_tokens,
+        affinity=call.affinity,
+    )
+    try:
+        return router.choose(wanted, snapshot, tried=tried)
+    except ApiError:
+        if failure is None:
+            raise
+        raise failure.for_customer() from failure
+
+
+def _body(call: Call) -> bytes:
+    body = orjson.dumps(call.facts.body)
+    if len(body) > frames.MAX_MESSAGE_BYTES - _HEAD_ROOM:
+        message = (
+            f"The request has {len(body)} bytes as it goes to a node; at most {frames.MAX_MESSAGE_BYTES - _HEAD_ROOM}."
+        )
+        raise ApiError(413, INVALID_REQUEST, "request_too_large", message)
+    return body
+
+
+async def _close(stream: NodeStream | None) -> None:
+    if stream is None:
+        return
+    try:
+        await stream.close()
+    except TunnelLost:
+        log.info("relay.cancel_not_sent")
+
+
+def _log_failure(call: Call, choice: Choice, failure: NodeFailed) -> None:
+    log.warning(
+        "relay.attempt_failed",
+        extra={
+            "request": str(call.facts.request_id),
+            "node": choice.node.public_id,
+            "outcome": failure.outcome,
+            "code": failure.code,
+        },
+    )

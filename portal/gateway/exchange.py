@@ -1,0 +1,164 @@
+"""One HTTP request and its answer over raw ASGI: headers, a bounded body, a watch for the customer's leaving."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final, Protocol
+from uuid import UUID
+
+import orjson
+
+from portal.core import ids
+from portal.gateway.errors import INVALID_REQUEST, ApiError
+
+MAX_BODY_BYTES: Final = 8 * 1024 * 1024
+MAX_HEADER_BYTES: Final = 32 * 1024
+MAX_HEADERS: Final = 100
+BODY_TIMEOUT_S: Final = 30.0
+WRITE_TIMEOUT_S: Final = 30.0
+_MAX_CLIENT_ID: Final = 128
+_JSON: Final = (b"content-type", b"application/json")
+
+Message = dict[str, Any]
+HeaderList = list[tuple[bytes, bytes]]
+
+
+class CustomerGone(Exception):
+    """The customer closed the connection, or does not read what is written to it."""
+
+
+class Interruptible(Protocol):
+    """Something whose reader can be told to stop."""
+
+    def interrupt(self) -> None:
+        """Stop the reader now."""
+
+
+class Exchange:
+    """What admission and relay see of the connection. One object a request."""
+
+    __slots__ = (
+        "_interrupts",
+        "_receive",
+        "_send",
+        "_watch",
+        "client_request_id",
+        "has_started",
+        "headers",
+        "is_gone",
+        "method",
+        "path",
+        "query",
+        "request_id",
+    )
+
+    def __init__(
+        self,
+        scope: dict[str, Any],
+        receive: Callable[[], Awaitable[Message]],
+        send: Callable[[Message], Awaitable[None]],
+    ) -> None:
+        self.request_id: UUID = ids.uuid7()
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.query: bytes = scope["query_string"]
+        self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        self.client_request_id = _printable(self.headers.get(b"x-request-id", b""))
+        self.has_started = False
+        self.is_gone = False
+        self._receive = receive
+        self._send = send
+        self._watch: asyncio.Task[None] | None = None
+        self._interrupts: Interruptible | None = None
+
+    async def read_body(self) -> bytes:
+        """Return the body. Raises ApiError 413 as soon as it is known to be too large, CustomerGone."""
+        declared = self.headers.get(b"content-length", b"")
+        if declared.isdigit() and int(declared) > MAX_BODY_BYTES:
+            raise _too_large()
+        pieces: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(BODY_TIMEOUT_S):
+                while (message := await self._receive())["type"] == "http.request":
+                    piece = message.get("body", b"")
+                    size += len(piece)
+                    if size > MAX_BODY_BYTES:
+                        raise _too_large()
+                    pieces.append(piece)
+                    if not message.get("more_body", False):
+                        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        except TimeoutError as error:
+            message_text = f"The body did not arrive within {BODY_TIMEOUT_S:g} s."
+            raise ApiError(408, INVALID_REQUEST, "invalid_value", message_text) from error
+        self.is_gone = True
+        raise CustomerGone
+
+    def watch(self) -> None:
+        """From now on, notice when the customer leaves. The body has been read."""
+        self._watch = asyncio.get_running_loop().create_task(self._until_gone())
+
+    def interrupts(self, reader: Interruptible | None) -> None:
+        """Name whom a leaving customer interrupts."""
+        self._interrupts = reader
+        if self.is_gone and reader is not None:
+            reader.interrupt()
+
+    def stop_watching(self) -> None:
+        """End the watch."""
+        if self._watch is not None:
+            self._watch.cancel()
+
+    async def start(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        """Send the status and headers; x-request-id is always among them."""
+        self.has_started = True
+        lines: HeaderList = [(b"x-request-id", str(self.request_id).encode()), *headers]
+        await self._write({"type": "http.response.start", "status": status, "headers": lines})
+
+    async def write(self, body: bytes, *, has_more: bool = True) -> None:
+        """Send a piece of the body within the slow reader's deadline. Raises CustomerGone."""
+        await self._write({"type": "http.response.body", "body": body, "more_body": has_more})
+
+    async def answer(self, status: int, value: object, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
+        """Send a whole JSON answer."""
+        body = value if isinstance(value, bytes) else orjson.dumps(value)
+        await self.start(status, [_JSON, (b"content-length", b"%d" % len(body)), *headers])
+        await self.write(body, has_more=False)
+
+    async def refuse(self, error: ApiError, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
+        """Send an error of the table."""
+        await self.answer(error.status, error.encoded(), [*error.headers, *headers])
+
+    async def _write(self, message: Message) -> None:
+        if self.is_gone:
+            raise CustomerGone
+        try:
+            async with asyncio.timeout(WRITE_TIMEOUT_S):
+                await self._send(message)
+        except (TimeoutError, OSError) as error:
+            self.is_gone = True
+            raise CustomerGone from error
+
+    async def _until_gone(self) -> None:
+        # No deadline: it ends with the request, which has deadlines of its own.
+        while (await self._receive())["type"] != "http.disconnect":
+            continue
+        self.is_gone = True
+        if self._interrupts is not None:
+            self._interrupts.interrupt()
+
+
+def check_headers(headers: list[tuple[bytes, bytes]]) -> None:
+    """Raise ApiError 431 for headers that are too many or too large."""
+    if len(headers) > MAX_HEADERS or sum(len(name) + len(value) for name, value in headers) > MAX_HEADER_BYTES:
+        message = f"The request's headers are too large: at most {MAX_HEADERS} and {MAX_HEADER_BYTES} bytes."
+        raise ApiError(431, INVALID_REQUEST, "request_too_large", message)
+
+
+def _too_large() -> ApiError:
+    message = f"The request's body is larger than {MAX_BODY_BYTES} bytes."
+    return ApiError(413, INVALID_REQUEST, "request_too_large", message)
+
+
+def _printable(value: bytes) -> str:
+    text = value.decode("latin-1")
+    return text if len(text) <= _MAX_CLIENT_ID and text.isascii() and text.isprintable() else ""

@@ -1,0 +1,78 @@
+"""GET /v1/models and /v1/models/{id}: what is offered, at which price, and whether a node is ready for it."""
+
+from typing import Any, Final
+
+from portal.core.money import decimal_text
+from portal.gateway.contracts import KeyEntry, ModelEntry, NodeEntry, PriceEntry, Snapshot
+from portal.gateway.errors import INVALID_REQUEST, ApiError
+
+_OFFERED: Final = frozenset({"active", "deprecated"})
+_PICO_DIGITS: Final = 15
+
+
+def price_now(model: ModelEntry, *, now: float) -> PriceEntry | None:
+    """Return the price that holds at `now` (Unix seconds), None where the model has none yet."""
+    current = None
+    for price in model.prices:
+        if price.effective_from <= now:
+            current = price
+    return current
+
+
+def listing(snapshot: Snapshot, key: KeyEntry, *, now: float) -> dict[str, Any]:
+    """Return the list of models that the key may call."""
+    offered = [
+        _entry(model, price, snapshot.nodes_by_model.get(model.id, ()), key)
+        for model in sorted(snapshot.models.values(), key=lambda model: model.public_id)
+        if model.state in _OFFERED and (price := price_now(model, now=now)) is not None
+    ]
+    return {"object": "list", "data": offered}
+
+
+def single(model_id: str, snapshot: Snapshot, key: KeyEntry, *, now: float) -> dict[str, Any]:
+    """Return one model. Raises ApiError model_not_found."""
+    model, price = find(model_id, snapshot, now=now)
+    return _entry(model, price, snapshot.nodes_by_model.get(model.id, ()), key)
+
+
+def find(model_id: str, snapshot: Snapshot, *, now: float) -> tuple[ModelEntry, PriceEntry]:
+    """Return the model and its price now. Raises ApiError model_not_found; what has no price is not offered."""
+    model = snapshot.models.get(model_id)
+    price = price_now(model, now=now) if model is not None and model.state in _OFFERED else None
+    if model is None or price is None:
+        message = f"The model {model_id[:96]!r} does not exist here; GET /v1/models lists those that do."
+        raise ApiError(404, INVALID_REQUEST, "model_not_found", message, param="model")
+    return model, price
+
+
+def _entry(model: ModelEntry, price: PriceEntry, nodes: tuple[NodeEntry, ...], key: KeyEntry) -> dict[str, Any]:
+    allowed = [node for node in nodes if node.node_class in key.node_classes]
+    return {
+        "id": model.public_id,
+        "object": "model",
+        "created": int(model.created_at),
+        "owned_by": "pool",
+        "name": model.name,
+        "context_length": model.context_tokens,
+        "max_output_length": model.max_output_tokens,
+        "input_modalities": ["text"],
+        "output_modalities": ["text"],
+        "quantization": model.quantization or None,
+        "pricing": {
+            "prompt": per_token(price.prompt_nano_per_mtok),
+            "completion": per_token(price.completion_nano_per_mtok),
+            "input_cache_read": per_token(price.cached_nano_per_mtok),
+            "request": decimal_text(price.request_nano),
+        },
+        "datacenters": sorted({node.country for node in allowed if node.country}),
+        "supported_parameters": sorted(model.supported_parameters),
+        "is_ready": any(node.tunnel is not None for node in allowed),
+        "deprecates_at": int(model.deprecates_at) if model.deprecates_at is not None else None,
+    }
+
+
+def per_token(nano_per_mtok: int) -> str:
+    """Return the exact price of one token as a plain decimal string."""
+    whole, rest = divmod(nano_per_mtok, 10**_PICO_DIGITS)
+    fraction = f"{rest:0{_PICO_DIGITS}d}".rstrip("0")
+    return f"{whole}.{fraction}" if fraction else str(whole)

@@ -1,0 +1,108 @@
+"""One gateway process: its parts, built once, started and stopped in order."""
+
+import asyncio
+import hmac
+import logging
+import time
+from contextlib import suppress
+from typing import Final
+
+from django.conf import settings
+from django.db import DatabaseError
+
+from portal.gateway import dispatch
+from portal.gateway.chat_api import ChatApi
+from portal.gateway.config import GatewayConfig
+from portal.gateway.credit import CreditBook
+from portal.gateway.limits import KeyLimiter
+from portal.gateway.routing import Router
+from portal.gateway.settlement import Settlement
+from portal.gateway.snapshot import SnapshotStore
+from portal.gateway.threads import DatabaseThreads
+from portal.gateway.tunnel import peer_wire
+from portal.gateway.tunnel.hub import TunnelHub
+from portal.gateway.tunnel.peer_client import PeerLinks
+from portal.gateway.tunnel.peer_server import PeerServer
+from portal.gateway.tunnel.server import TunnelServer
+from portal.gateway.tunnel.streams import TunnelLost
+
+log = logging.getLogger(__name__)
+
+_WATCH_S: Final = 0.2
+_TOUCH_EVERY: Final = 50
+
+
+class GatewayProcess:
+    """Everything one process holds; nothing of it is global."""
+
+    def __init__(self, config: GatewayConfig) -> None:
+        self.config = config
+        self.currency: str = settings.CURRENCY
+        self.is_draining = False
+        self.threads = DatabaseThreads()
+        self.store = SnapshotStore(config.process)
+        self.credit = CreditBook()
+        self.settlement = Settlement()
+        peer_key = peer_wire.derive_key(settings.SECRET_KEY)
+        self.links = PeerLinks(key=peer_key)
+        self.hub = TunnelHub(
+            process=config.process, peer_address=config.peer_address, links=self.links, threads=self.threads
+        )
+        self.peers = PeerServer(path=config.peer_address, key=peer_key, tunnels=self.hub)
+        self.tunnel_server = TunnelServer(hub=self.hub, threads=self.threads)
+        self.router = Router(tunnels=self.hub, clock=time.monotonic)
+        self.chat = ChatApi(
+            parts=dispatch.Parts(hub=self.hub, router=self.router, credit=self.credit, settlement=self.settlement),
+            limiter=KeyLimiter(config),
+            measure=self.settlement.measure,
+            salt_key=hmac.digest(settings.SECRET_KEY.encode(), b"poolhouse-cache-salt-v1", "sha256"),
+            currency=self.currency,
+        )
+        self._watcher: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Start the parts; the process is ready once the snapshot is loaded."""
+        await self.settlement.start()
+        await self.credit.start()
+        await self.store.start()
+        await self.peers.start()
+        self._watcher = asyncio.create_task(self._watch())
+        log.info("gateway.started", extra={"gateway": self.config.process})
+
+    async def drain(self) -> None:
+        """Admit nothing more, send the agents elsewhere and wait for running requests, at most `drain_s`."""
+        self.is_draining = True
+        await self.hub.go_away()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.config.drain_s):
+                await self.chat.limiter.until_idle()
+
+    async def stop(self) -> None:
+        """Stop the parts in the reverse order; what is spooled stays spooled."""
+        if self._watcher is not None:
+            self._watcher.cancel()
+            await asyncio.gather(self._watcher, return_exceptions=True)
+        await self.peers.stop()
+        await self.links.stop()
+        await self.store.stop()
+        await self.credit.stop()
+        await self.settlement.stop()
+        self.threads.stop()
+
+    async def _watch(self) -> None:
+        """Close tunnels that are no longer ours, and renew the claims on those that are."""
+        rounds = 0
+        while True:
+            await asyncio.sleep(_WATCH_S)
+            rounds += 1
+            if self.store.is_loaded:
+                await self.hub.supersede(self.store.current)
+            if rounds % _TOUCH_EVERY == 0:
+                with suppress(TunnelLost):
+                    await self._touch()
+
+    async def _touch(self) -> None:
+        try:
+            await self.hub.touch()
+        except (DatabaseError, TimeoutError) as error:
+            log.warning("tunnel.touch_failed", extra={"reason": type(error).__name__})

@@ -1,0 +1,197 @@
+"""A node's answer in our words: rebuilt from known fields, with our ids and names; its counts are kept as claims."""
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+
+from portal.core.money import decimal_text
+from portal.gateway.contracts import Claim, Settled
+from portal.gateway.failures import broke
+
+_FINISH: Final = frozenset({"stop", "length", "tool_calls", "content_filter"})
+_REASONING: Final = ("reasoning", "reasoning_content")
+_MAX_COUNT: Final = 2**31 - 1
+_MAX_CALLS: Final = 256
+_MAX_NAME: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What every answer to one request carries."""
+
+    answer_id: str
+    created: int
+    model: str
+    choices: int
+    has_logprobs: bool
+
+
+@dataclass(slots=True)
+class Generated:
+    """What one event or answer brought: the rebuilt choices, the text in them and how many choices it ended."""
+
+    choices: list[dict[str, Any]] = field(default_factory=list)
+    texts: list[tuple[int, str]] = field(default_factory=list)
+    finished: int = 0
+
+
+def parse(data: bytes) -> dict[str, Any]:
+    """Parse a node's JSON. Raises NodeFailed."""
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise broke("answer_not_json") from error
+    if not isinstance(value, dict):
+        raise broke("answer_not_an_object")
+    if value.get("error") is not None:
+        raise broke("engine_error")
+    return value
+
+
+def take_claim(value: dict[str, Any], claim: Claim) -> None:
+    """Keep the newest counts the node states; never a sum, and absent is not zero."""
+    usage = value.get("usage")
+    if not isinstance(usage, dict):
+        return
+    claim.prompt = _count(usage.get("prompt_tokens"), claim.prompt)
+    claim.completion = _count(usage.get("completion_tokens"), claim.completion)
+    details = usage.get("prompt_tokens_details")
+    if isinstance(details, dict):
+        claim.cached = _count(details.get("cached_tokens"), claim.cached)
+
+
+def chunk(value: dict[str, Any], names: Names) -> Generated:
+    """Rebuild one event of a stream. Raises NodeFailed."""
+    return _generated(value, names, "delta")
+
+
+def answer(value: dict[str, Any], names: Names) -> Generated:
+    """Rebuild a whole answer. Raises NodeFailed."""
+    found = _generated(value, names, "message")
+    if len(found.choices) != names.choices or found.finished != names.choices:
+        raise broke("answer_incomplete")
+    return found
+
+
+def chunk_bytes(choices: list[dict[str, Any]], names: Names, *, with_usage: bool) -> bytes:
+    """Return one event of our stream."""
+    return event(
+        _envelope("chat.completion.chunk", names) | {"choices": choices} | ({"usage": None} if with_usage else {})
+    )
+
+
+def usage_bytes(names: Names, settled: Settled, currency: str) -> bytes:
+    """Return the event that carries the usage."""
+    return event(_envelope("chat.completion.chunk", names) | {"choices": [], "usage": usage_object(settled, currency)})
+
+
+def answer_object(generated: Generated, names: Names, settled: Settled, currency: str) -> dict[str, Any]:
+    """Return a whole answer of ours."""
+    body = _envelope("chat.completion", names)
+    return body | {"choices": generated.choices, "usage": usage_object(settled, currency)}
+
+
+def usage_object(settled: Settled, currency: str) -> dict[str, Any]:
+    """Return the billed counts and what they cost."""
+    return {
+        "prompt_tokens": settled.prompt_tokens,
+        "completion_tokens": settled.completion_tokens,
+        "total_tokens": settled.prompt_tokens + settled.completion_tokens,
+        "prompt_tokens_details": {"cached_tokens": settled.cached_tokens},
+        "cost": decimal_text(settled.charge_nano),
+        "currency": currency,
+    }
+
+
+def event(value: dict[str, Any]) -> bytes:
+    """Return a server-sent event."""
+    return b"data: " + orjson.dumps(value) + b"\n\n"
+
+
+def _envelope(kind: str, names: Names) -> dict[str, Any]:
+    return {"id": names.answer_id, "object": kind, "created": names.created, "model": names.model}
+
+
+def _generated(value: dict[str, Any], names: Names, part: str) -> Generated:
+    rows = value.get("choices")
+    if not isinstance(rows, list):
+        raise broke("answer_without_choices")
+    found = Generated()
+    for row in rows:
+        if not isinstance(row, dict):
+            raise broke("choice_not_an_object")
+        index = row.get("index", 0)
+        if not isinstance(index, int) or not 0 <= index < names.choices:
+            raise broke("choice_index")
+        inner = row.get(part)
+        rebuilt: dict[str, Any] = {"index": index, part: _message(inner, found, index, is_delta=part == "delta")}
+        rebuilt["logprobs"] = _logprobs(row.get("logprobs"), names)
+        rebuilt["finish_reason"] = reason = row.get("finish_reason")
+        if reason is not None:
+            rebuilt["finish_reason"] = reason if isinstance(reason, str) and reason in _FINISH else "stop"
+            found.finished += 1
+        found.choices.append(rebuilt)
+    return found
+
+
+def _message(value: object, found: Generated, index: int, *, is_delta: bool) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise broke("choice_without_text")
+    rebuilt: dict[str, Any] = {} if is_delta else {"role": "assistant", "content": None, "refusal": None}
+    if is_delta and value.get("role") is not None:
+        rebuilt["role"] = "assistant"
+    for name in ("content", "refusal", *_REASONING):
+        text = value.get(name)
+        if text is None:
+            continue
+        if not isinstance(text, str):
+            raise broke("text_not_a_string")
+        rebuilt[name] = text
+        if text:
+            found.texts.append((index, text))
+    calls = value.get("tool_calls")
+    if calls:
+        rebuilt["tool_calls"] = _calls(calls, found, index, is_delta=is_delta)
+    return rebuilt
+
+
+def _calls(value: object, found: Generated, index: int, *, is_delta: bool) -> list[dict[str, Any]]:
+    if not isinstance(value, list) or len(value) > _MAX_CALLS:
+        raise broke("tool_calls")
+    rebuilt = []
+    for position, call in enumerate(value):
+        if not isinstance(call, dict) or not isinstance(call.get("function"), dict):
+            raise broke("tool_call")
+        function: dict[str, Any] = {}
+        for name in ("name", "arguments"):
+            text = call["function"].get(name)
+            if text is None:
+                continue
+            if not isinstance(text, str) or (name == "name" and len(text) > _MAX_NAME):
+                raise broke("tool_call_text")
+            function[name] = text
+            found.texts.append((index, text))
+        row: dict[str, Any] = {"function": function}
+        if is_delta:
+            number = call.get("index", position)
+            row["index"] = number if isinstance(number, int) and 0 <= number < _MAX_CALLS else position
+        if isinstance(call.get("id"), str):
+            row["id"] = call["id"][:_MAX_NAME]
+        if not is_delta or "id" in row:
+            row["type"] = "function"
+        rebuilt.append(row)
+    return rebuilt
+
+
+def _logprobs(value: object, names: Names) -> dict[str, Any] | None:
+    if not names.has_logprobs or not isinstance(value, dict):
+        return None
+    content = value.get("content")
+    return {"content": content if isinstance(content, list) else None, "refusal": None}
+
+
+def _count(value: object, known: int | None) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MAX_COUNT:
+        return known
+    return value

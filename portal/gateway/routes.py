@@ -1,0 +1,125 @@
+"""Which path is served by what; every refusal leaves as an answer of the error table."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from django.db import DatabaseError
+
+from portal.core import clock
+from portal.core.errors import DomainError
+from portal.gateway import auth, errors, health, models_api, requests_api, streamed
+from portal.gateway.contracts import Snapshot
+from portal.gateway.errors import INVALID_REQUEST, ApiError
+from portal.gateway.exchange import CustomerGone, Exchange, check_headers
+from portal.gateway.process import GatewayProcess
+
+log = logging.getLogger(__name__)
+
+_MODELS: Final = "/v1/models"
+_REQUESTS: Final = "/v1/requests/"
+_CHAT: Final = "/v1/chat/completions"
+_UNHANDLED: Final = "gateway.request_failed"
+
+
+async def serve(
+    process: GatewayProcess,
+    scope: dict[str, Any],
+    receive: Callable[[], Awaitable[dict[str, Any]]],
+    send: Callable[[dict[str, Any]], Awaitable[None]],
+) -> None:
+    """Answer one HTTP request."""
+    exchange = Exchange(scope, receive, send)
+    try:
+        check_headers(scope["headers"])
+        await _route(process, exchange)
+    except CustomerGone:
+        return
+    except ApiError as error:
+        await _refuse(exchange, error)
+    except DomainError as error:
+        answer = errors.from_domain(error)
+        if answer.status == 500:  # noqa: PLR2004  an HTTP status
+            log.exception(_UNHANDLED, extra={"request": str(exchange.request_id), "code": error.code})
+        await _refuse(exchange, answer)
+    except Exception:  # the main loop of a request: whatever happens is logged and answered
+        log.exception(_UNHANDLED, extra={"request": str(exchange.request_id)})
+        await _refuse(exchange, errors.internal())
+
+
+async def _refuse(exchange: Exchange, error: ApiError) -> None:
+    try:
+        if exchange.has_started:
+            await streamed.end_in_band(exchange, error)
+        else:
+            await exchange.refuse(error)
+    except CustomerGone:
+        return
+
+
+async def _route(process: GatewayProcess, exchange: Exchange) -> None:
+    path = exchange.path
+    if path == _CHAT:
+        _require_method(exchange, "POST")
+        await process.chat.serve(exchange, _snapshot(process))
+    elif path == _MODELS or path.startswith(_MODELS + "/"):
+        _require_method(exchange, "GET")
+        await _models(process, exchange)
+    elif path.startswith(_REQUESTS):
+        _require_method(exchange, "GET")
+        await _request(process, exchange)
+    elif path in {"/healthz", "/readyz"}:
+        await _health(process, exchange)
+    else:
+        raise ApiError(404, INVALID_REQUEST, "not_found", f"There is no {path[:96]} here.")
+
+
+def _require_method(exchange: Exchange, method: str) -> None:
+    if exchange.method != method:
+        raise ApiError(405, INVALID_REQUEST, "method_not_allowed", f"Use {method} for {exchange.path[:96]}.")
+
+
+def _snapshot(process: GatewayProcess) -> Snapshot:
+    if process.is_draining:
+        raise errors.unavailable("draining", "This gateway process is restarting; retry.", retry_after_s=1.0)
+    if not process.store.is_loaded or process.store.is_stale(clock.now().timestamp()):
+        message = "Keys and prices cannot be checked now; retry."
+        raise errors.unavailable("billing_unavailable", message, retry_after_s=2.0)
+    return process.store.current
+
+
+async def _models(process: GatewayProcess, exchange: Exchange) -> None:
+    now = clock.now().timestamp()
+    snapshot = _snapshot(process)
+    key = auth.authenticate(exchange, snapshot, now=now)
+    wanted = exchange.path[len(_MODELS) + 1 :]
+    if wanted:
+        await exchange.answer(200, models_api.single(wanted, snapshot, key, now=now))
+    else:
+        await exchange.answer(200, models_api.listing(snapshot, key, now=now))
+
+
+async def _request(process: GatewayProcess, exchange: Exchange) -> None:
+    key = auth.authenticate(exchange, _snapshot(process), now=clock.now().timestamp())
+    text = exchange.path[len(_REQUESTS) :]
+    request_id = requests_api.parse_id(text)
+    try:
+        record = await process.threads.run(
+            requests_api.record,
+            organization_id=key.organization_id,
+            request_id=request_id,
+            currency=process.currency,
+        )
+    except (DatabaseError, TimeoutError) as error:
+        raise errors.unavailable("billing_unavailable", "The records cannot be read now; retry.") from error
+    if record is None:
+        raise requests_api.not_found(text)
+    await exchange.answer(200, record)
+
+
+async def _health(process: GatewayProcess, exchange: Exchange) -> None:
+    if exchange.path == "/healthz":
+        await exchange.answer(200, {"alive": True})
+        return
+    status, body = health.readiness(process, now=clock.now().timestamp())
+    await exchange.answer(status, body)

@@ -1,0 +1,84 @@
+"""A node's tunnel as this process holds it: the WebSocket's writer, the streams and what the agent says it runs."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from portal.gateway.tunnel import frames
+from portal.gateway.tunnel.streams import Mux, NodeStream, TunnelLost
+
+Message = dict[str, Any]
+AsgiSend = Callable[[Message], Awaitable[None]]
+
+_WRITE_TIMEOUT_S: Final = 10.0
+_CLOSE_TIMEOUT_S: Final = 2.0
+_MAX_DEPLOYMENTS: Final = 64
+_MAX_CONCURRENCY: Final = 4_096
+
+
+class NodeTunnel:
+    """One node's tunnel in this process."""
+
+    def __init__(self, *, node_id: int, node_public_id: str, generation: int, send: AsgiSend) -> None:
+        self.node_id = node_id
+        self.node_public_id = node_public_id
+        self.generation = generation
+        self.ready_models: dict[str, int] = {}
+        self.is_draining = False
+        self.mux = Mux(self._write)
+        self.connected_at = time.monotonic()
+        self._send = send
+        self._is_closed = False
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether a new request may go through it."""
+        return not self.mux.is_lost and not self.is_draining
+
+    async def open(self, payload: bytes) -> NodeStream:
+        """Send one request to the node. Raises TunnelLost."""
+        return await self.mux.open(payload)
+
+    def note_deployments(self, message: dict[str, Any]) -> None:
+        """Take the agent's list of what it runs. Raises ProtocolError."""
+        rows = message.get("deployments")
+        if not isinstance(rows, list) or len(rows) > _MAX_DEPLOYMENTS:
+            raise frames.ProtocolError(f"deployments is a list of at most {_MAX_DEPLOYMENTS}")
+        ready: dict[str, int] = {}
+        for row in rows:
+            if not isinstance(row, dict) or not isinstance(row.get("model"), str):
+                raise frames.ProtocolError("a deployment names its model")
+            concurrency = row.get("max_concurrency", 1)
+            if not isinstance(concurrency, int) or isinstance(concurrency, bool) or concurrency < 0:
+                raise frames.ProtocolError("max_concurrency is a whole number")
+            if row.get("state") == "ready":
+                ready[row["model"]] = min(concurrency, _MAX_CONCURRENCY)
+        self.ready_models = ready
+
+    async def go_away(self) -> None:
+        """Tell the agent that no new requests come, so that it connects elsewhere once its streams have ended."""
+        self.is_draining = True
+        await self._write(frames.pack(frames.GOAWAY, 0))
+
+    async def close(self, code: int, reason: str) -> None:
+        """Close the WebSocket; requests that run on it are lost. Safe to call twice."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self.mux.lose()
+        try:
+            async with asyncio.timeout(_CLOSE_TIMEOUT_S):
+                await self._send({"type": "websocket.close", "code": code, "reason": reason})
+        except (TimeoutError, OSError, RuntimeError):
+            return  # the socket is gone already, which is what was wanted
+
+    async def _write(self, message: bytes) -> None:
+        if self._is_closed:
+            raise TunnelLost("the tunnel is closed")
+        try:
+            async with asyncio.timeout(_WRITE_TIMEOUT_S):
+                await self._send({"type": "websocket.send", "bytes": message})
+        except (TimeoutError, OSError, RuntimeError) as error:
+            self.mux.lose()
+            raise TunnelLost("the node does not take what is written to it") from error

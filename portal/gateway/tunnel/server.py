@@ -1,0 +1,135 @@
+"""The WebSocket endpoint `/agent/v1/tunnel`: from the agent's session token to a tunnel in the hub."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from django.db import DatabaseError
+
+from portal.core import clock
+from portal.core.errors import DomainError
+from portal.gateway.threads import DatabaseThreads
+from portal.gateway.tunnel import frames
+from portal.gateway.tunnel.connection import AsgiSend, Message, NodeTunnel
+from portal.gateway.tunnel.hub import TunnelHub
+from portal.gateway.tunnel.streams import TunnelLost
+from portal.nodes.services import sessions
+
+log = logging.getLogger(__name__)
+
+_HELLO_TIMEOUT_S: Final = 10.0
+_PROTOCOL: Final = 1
+_MAX_TOKEN_BYTES: Final = 512
+
+Receive = Callable[[], Awaitable[Message]]
+
+
+class TunnelServer:
+    """Accepts agents and reads their tunnels until they end."""
+
+    def __init__(self, *, hub: TunnelHub, threads: DatabaseThreads) -> None:
+        self._hub = hub
+        self._threads = threads
+
+    async def serve(self, scope: dict[str, Any], receive: Receive, send: AsgiSend) -> None:
+        """Serve one WebSocket from its handshake to its end."""
+        await receive()  # websocket.connect, always there
+        if self._hub.is_draining:
+            await _refuse(send, frames.CLOSE_RESTART, "this process restarts")
+            return
+        try:
+            tunnel = await self._authenticate(scope, send)
+        except DomainError as error:
+            is_superseded = isinstance(error, sessions.SessionSuperseded)
+            code = frames.CLOSE_SUPERSEDED if is_superseded else frames.CLOSE_SESSION_INVALID
+            await _refuse(send, code, error.code)
+            return
+        except (DatabaseError, TimeoutError):
+            await _refuse(send, frames.CLOSE_RESTART, "sessions cannot be checked now")
+            return
+        await send({"type": "websocket.accept"})
+        await self._run(tunnel, receive)
+
+    async def _authenticate(self, scope: dict[str, Any], send: AsgiSend) -> NodeTunnel:
+        identity = await self._threads.run(sessions.authenticate, token=_session_token(scope), now=clock.now())
+        return NodeTunnel(
+            node_id=identity.node_id,
+            node_public_id=identity.node_public_id,
+            generation=identity.generation,
+            send=send,
+        )
+
+    async def _run(self, tunnel: NodeTunnel, receive: Receive) -> None:
+        where = {"node": tunnel.node_public_id, "generation": tunnel.generation}
+        try:
+            async with asyncio.timeout(_HELLO_TIMEOUT_S):
+                await _greet(tunnel, receive)
+            if not await self._hub.adopt(tunnel):
+                await tunnel.close(frames.CLOSE_SUPERSEDED, "a newer session of this node has begun")
+                return
+            log.info("tunnel.opened", extra=where)
+            await _read(tunnel, receive)
+        except frames.ProtocolError as error:
+            log.warning("tunnel.protocol_error", extra={**where, "reason": str(error)})
+            await tunnel.close(frames.CLOSE_PROTOCOL_ERROR, str(error)[:100])
+        except (TimeoutError, DatabaseError) as error:
+            log.warning("tunnel.not_opened", extra={**where, "reason": type(error).__name__})
+            await tunnel.close(frames.CLOSE_RESTART, "connect again")
+        except TunnelLost as error:
+            log.info("tunnel.lost", extra={**where, "reason": str(error)})
+        finally:
+            await self._drop(tunnel)
+
+    async def _drop(self, tunnel: NodeTunnel) -> None:
+        where = {"node": tunnel.node_public_id, "generation": tunnel.generation}
+        try:
+            await self._hub.drop(tunnel)
+        except (TimeoutError, DatabaseError) as error:
+            log.warning("tunnel.release_failed", extra={**where, "reason": type(error).__name__})
+        log.info("tunnel.closed", extra=where)
+
+
+async def _greet(tunnel: NodeTunnel, receive: Receive) -> None:
+    kind, stream, payload = frames.unpack(await _message(receive))
+    if kind != frames.HELLO or stream != 0:
+        raise frames.ProtocolError("the first message is HELLO on stream 0")
+    hello = frames.parse_object(payload)
+    if hello.get("protocol") != _PROTOCOL:
+        raise frames.ProtocolError(f"this gateway speaks protocol {_PROTOCOL}")
+    tunnel.note_deployments(hello)
+
+
+async def _read(tunnel: NodeTunnel, receive: Receive) -> None:
+    # No deadline of its own: the server's WebSocket pings end a connection that has gone silent.
+    while True:
+        kind, stream, payload = frames.unpack(await _message(receive))
+        if stream:
+            tunnel.mux.receive(kind, stream, payload)
+        elif kind == frames.STATUS:
+            tunnel.note_deployments(frames.parse_object(payload))
+        else:
+            raise frames.ProtocolError(f"frame {kind:#04x} does not belong on stream 0")
+
+
+async def _message(receive: Receive) -> bytes:
+    message = await receive()
+    if message["type"] == "websocket.disconnect":
+        raise TunnelLost(f"closed with code {message.get('code')}")
+    payload = message.get("bytes")
+    if payload is None:
+        raise frames.ProtocolError("messages are binary")
+    return bytes(payload)
+
+
+def _session_token(scope: dict[str, Any]) -> str:
+    for name, value in scope["headers"]:
+        if name == b"authorization" and len(value) <= _MAX_TOKEN_BYTES:
+            scheme, _, token = value.decode("latin-1").partition(" ")
+            return token.strip() if scheme.lower() == "bearer" else ""
+    return ""
+
+
+async def _refuse(send: AsgiSend, code: int, reason: str) -> None:
+    await send({"type": "websocket.accept"})
+    await send({"type": "websocket.close", "code": code, "reason": reason[:100]})

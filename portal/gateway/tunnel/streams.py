@@ -1,0 +1,189 @@
+"""Many requests over one connection: streams with bounded buffers, and the multiplexer that feeds them."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable
+from typing import Final, Protocol
+
+from portal.gateway.tunnel import frames
+
+Frame = tuple[int, bytes]
+
+_CREDIT_STEP: Final = frames.WINDOW_BYTES // 2
+_MAX_CLOSING: Final = 512
+_FROM_NODE: Final = frozenset({frames.HEAD, frames.DATA, frames.END, frames.FAIL})
+_LAST: Final = frozenset({frames.END, frames.FAIL})
+
+
+class TunnelLost(Exception):
+    """The connection ended under the stream, or could not be used at all."""
+
+
+class NodeSilent(Exception):
+    """No frame came within the deadline."""
+
+
+class Interrupted(Exception):
+    """The reader was told to stop: its customer has gone."""
+
+
+class Send(Protocol):
+    """Writes one message to the connection within a deadline. Raises TunnelLost."""
+
+    def __call__(self, message: bytes, /) -> Awaitable[None]: ...
+
+
+class NodeStream:
+    """One request as its reader sees it: at most one window of bytes waits in it."""
+
+    __slots__ = ("_consumed", "_frames", "_is_interrupted", "_is_lost", "_mux", "_waiter", "_window", "has_ended", "id")
+
+    def __init__(self, mux: "Mux", stream_id: int) -> None:
+        self.id = stream_id
+        self.has_ended = False
+        self._mux = mux
+        self._frames: deque[Frame] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+        self._window = frames.WINDOW_BYTES
+        self._consumed = 0
+        self._is_interrupted = False
+        self._is_lost = False
+
+    def feed(self, kind: int, payload: bytes) -> None:
+        """Take one frame from the connection. Raises ProtocolError when the node ignores the window."""
+        if kind == frames.DATA:
+            self._window -= len(payload)
+            if self._window < 0:
+                raise frames.ProtocolError(f"stream {self.id} sent more than its window")
+        elif kind in _LAST:
+            self.has_ended = True
+        self._frames.append((kind, payload))
+        self._wake()
+
+    def lose(self) -> None:
+        """Note that the connection is gone."""
+        self._is_lost = True
+        self._wake()
+
+    def interrupt(self) -> None:
+        """Make the reader's `next` raise Interrupted, now and later."""
+        self._is_interrupted = True
+        self._wake()
+
+    async def next(self, timeout_s: float) -> Frame:
+        """Return the next frame and grant the window its bytes took. Raises NodeSilent, TunnelLost, Interrupted."""
+        frame = await self.next_uncredited(timeout_s)
+        if frame[0] == frames.DATA:
+            self._consumed += len(frame[1])
+            if self._consumed >= _CREDIT_STEP:
+                credit, self._consumed = self._consumed, 0
+                await self.grant(credit)
+        return frame
+
+    async def next_uncredited(self, timeout_s: float) -> Frame:
+        """Return the next frame; granting its bytes back is the caller's part. Raises as `next` does."""
+        if not self._frames and not self._is_interrupted:
+            await self._wait(timeout_s)
+        if self._is_interrupted:
+            raise Interrupted
+        if self._frames:
+            return self._frames.popleft()
+        raise TunnelLost("the tunnel closed while the request ran")
+
+    async def grant(self, credit: int) -> None:
+        """Let the node send `credit` more bytes."""
+        self._window += credit
+        if not self.has_ended and not self._is_lost:
+            await self._mux.send(frames.pack_window(self.id, credit))
+
+    async def close(self) -> None:
+        """Leave the stream; the node is told to cancel when it has not ended by itself."""
+        if self._mux.forget(self, self._window) and not self._is_lost:
+            await self._mux.send(frames.pack(frames.CANCEL, self.id))
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def _wait(self, timeout_s: float) -> None:
+        if self._is_lost:
+            return
+        loop = asyncio.get_running_loop()
+        waiter = self._waiter = loop.create_future()
+        timer = loop.call_later(timeout_s, _expire, waiter)
+        try:
+            await waiter
+        finally:
+            timer.cancel()
+            self._waiter = None
+
+
+def _expire(waiter: "asyncio.Future[None]") -> None:
+    if not waiter.done():
+        waiter.set_exception(NodeSilent())
+
+
+class Mux:
+    """The streams of one connection. Whoever reads the connection calls `receive`; `send` writes to it."""
+
+    def __init__(self, send: Send) -> None:
+        self.send = send
+        self.is_lost = False
+        self._streams: dict[int, NodeStream] = {}
+        self._closing: dict[int, int] = {}
+        self._last_id = 0
+
+    @property
+    def open_streams(self) -> int:
+        """How many streams are being read."""
+        return len(self._streams)
+
+    async def open(self, payload: bytes) -> NodeStream:
+        """Send a REQUEST and return its stream. Raises TunnelLost."""
+        if self.is_lost:
+            raise TunnelLost("the tunnel is closed")
+        self._last_id += 1
+        stream = self._streams[self._last_id] = NodeStream(self, self._last_id)
+        try:
+            await self.send(frames.pack(frames.REQUEST, stream.id, payload))
+        except BaseException:
+            self._streams.pop(stream.id, None)
+            raise
+        return stream
+
+    def receive(self, kind: int, stream_id: int, payload: bytes) -> None:
+        """Hand one frame to its stream. Raises ProtocolError."""
+        stream = self._streams.get(stream_id)
+        if stream is not None and kind in _FROM_NODE and not stream.has_ended:
+            stream.feed(kind, payload)
+            return
+        if stream is not None or kind not in _FROM_NODE or not 0 < stream_id <= self._last_id:
+            raise frames.ProtocolError(f"frame {kind:#04x} does not belong on stream {stream_id}")
+        self._drain(kind, stream_id, payload)
+
+    def forget(self, stream: NodeStream, window: int) -> bool:
+        """Stop feeding the stream; return whether its node still has to be told."""
+        if self._streams.pop(stream.id, None) is None or stream.has_ended or self.is_lost:
+            return False
+        self._closing[stream.id] = window
+        return True
+
+    def lose(self) -> None:
+        """Fail all streams: the connection is gone."""
+        self.is_lost = True
+        for stream in self._streams.values():
+            stream.lose()
+        self._streams.clear()
+        self._closing.clear()
+
+    def _drain(self, kind: int, stream_id: int, payload: bytes) -> None:
+        window = self._closing.get(stream_id)
+        if window is None:
+            raise frames.ProtocolError(f"stream {stream_id} has ended")
+        if kind in _LAST:
+            del self._closing[stream_id]
+            return
+        if kind == frames.DATA:
+            self._closing[stream_id] = window - len(payload)
+        if self._closing[stream_id] < 0 or len(self._closing) > _MAX_CLOSING:
+            raise frames.ProtocolError("canceled streams go on sending")
