@@ -50,6 +50,9 @@ class Deployment(models.Model):
     observed_detail = models.CharField(max_length=400, blank=True)
     observed_at = models.DateTimeField(null=True, blank=True)
     max_concurrency = models.PositiveIntegerField(default=8)
+    running = models.PositiveIntegerField(default=0)
+    waiting = models.PositiveIntegerField(default=0)
+    counters = models.JSONField(default=dict)
     created_at = models.DateTimeField()
 
     class Meta:

@@ -56,7 +56,10 @@ class Node(models.Model):
     state = models.CharField(max_length=16, choices=NodeState, default=NodeState.ENROLLED)
     state_code = models.CharField(max_length=48, blank=True)
     state_cause = models.CharField(max_length=24, blank=True)
+    state_reason = models.CharField(max_length=240, blank=True)
     state_changed_at = models.DateTimeField()
+    is_drain_wanted = models.BooleanField(default=False)
+    agent_wish = models.CharField(max_length=8, default="serve")
     is_simulated = models.BooleanField(default=False)
     generation = models.BigIntegerField(default=0)
     last_heartbeat_at = models.DateTimeField(null=True, blank=True)
@@ -68,8 +71,10 @@ class Node(models.Model):
     enrolled_at = models.DateTimeField()
 
     class Meta:
+        indexes = [models.Index(fields=["state", "last_heartbeat_at"], name="node_by_sign_of_life")]
         constraints = [
             models.CheckConstraint(condition=models.Q(state__in=NodeState.values), name="node_state_known"),
+            models.CheckConstraint(condition=models.Q(cost_nano_per_hour__gte=0), name="node_cost_not_negative"),
             models.CheckConstraint(condition=models.Q(node_class__in=NodeClass.values), name="node_class_known"),
             models.CheckConstraint(condition=models.Q(origin__in=NodeOrigin.values), name="node_origin_known"),
         ]

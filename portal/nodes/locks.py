@@ -1,0 +1,28 @@
+"""The one way to lock a node, with its provider and organization at hand (they are not locked)."""
+
+from portal.core.errors import NotFound
+from portal.nodes.models import Node
+
+
+class NodeUnknown(NotFound):
+    """No node has this id."""
+
+    code = "node_unknown"
+
+
+def node(public_id: str) -> Node:
+    """Lock the node for this transaction. Raises NodeUnknown."""
+    return _locked(public_id=public_id)
+
+
+def node_by_id(node_id: int) -> Node:
+    """Lock the node for this transaction. Raises NodeUnknown."""
+    return _locked(pk=node_id)
+
+
+def _locked(**which: object) -> Node:
+    rows = Node.objects.select_for_update(of=("self",)).select_related("provider__organization")
+    found = rows.filter(**which).first()
+    if found is None:
+        raise NodeUnknown("there is no such node", param="node", fix="Join again with a new token.")
+    return found

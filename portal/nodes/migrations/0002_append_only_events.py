@@ -1,0 +1,22 @@
+"""A node's events are history: rows are added, never changed or deleted."""
+
+from django.db import migrations
+
+FORWARD = """
+CREATE FUNCTION nodes_keep_events() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'node events are append-only' USING ERRCODE = 'restrict_violation';
+END $$;
+CREATE TRIGGER nodes_keep_events BEFORE UPDATE OR DELETE ON nodes_nodeevent
+    FOR EACH ROW EXECUTE FUNCTION nodes_keep_events();
+"""
+
+BACKWARD = """
+DROP TRIGGER nodes_keep_events ON nodes_nodeevent;
+DROP FUNCTION nodes_keep_events();
+"""
+
+
+class Migration(migrations.Migration):
+    dependencies = [("nodes", "0001_initial")]
+    operations = [migrations.RunSQL(FORWARD, BACKWARD)]

@@ -1,0 +1,1 @@
+"""Questions about nodes that need no database."""

@@ -1,0 +1,77 @@
+"""Nodes with their tunnels and running deployments as the gateway's snapshot takes them."""
+
+from dataclasses import dataclass
+
+from django.db import connection
+
+from portal.nodes.models import Deployment, DesiredState, Node, ObservedState, Tunnel
+from portal.nodes.rules import states
+
+# Only columns that routing reads: heartbeats and touches write these rows all the time.
+_DIGEST = """
+    SELECT (
+        SELECT coalesce(sum(hashtextextended(
+            concat_ws('|', state, node_class, country, region, generation, provider_id), id)), 0) FROM nodes_node
+    ), (
+        SELECT coalesce(sum(hashtextextended(
+            concat_ws('|', node_id, model_id, desired, observed, max_concurrency), id)), 0) FROM nodes_deployment
+    ), (
+        SELECT coalesce(sum(hashtextextended(
+            concat_ws('|', generation, process, peer), node_id)), 0) FROM nodes_tunnel
+    )
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class TunnelRow:
+    """Who holds a node's tunnel."""
+
+    process: str
+    peer: str
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRow:
+    """One node that is not closed. `models` maps model id to concurrency for what runs there."""
+
+    id: int
+    public_id: str
+    provider_id: int
+    node_class: str
+    country: str
+    region: str
+    generation: int
+    is_routable: bool
+    models: dict[int, int]
+    tunnel: TunnelRow | None
+
+
+def nodes_digest() -> tuple[str, ...]:
+    """Return texts that differ whenever something changed that routing reads."""
+    with connection.cursor() as cursor:
+        cursor.execute(_DIGEST)
+        return tuple(str(value) for value in cursor.fetchone())
+
+
+def nodes() -> list[NodeRow]:
+    """Return all nodes but the suspended and retired ones."""
+    running: dict[int, dict[int, int]] = {}
+    for row in Deployment.objects.filter(desired=DesiredState.RUNNING, observed=ObservedState.READY):
+        running.setdefault(row.node_id, {})[row.model_id] = row.max_concurrency
+    tunnels = {row.pk: TunnelRow(row.process, row.peer, row.generation) for row in Tunnel.objects.all()}
+    return [
+        NodeRow(
+            id=row.pk,
+            public_id=row.public_id,
+            provider_id=row.provider_id,
+            node_class=row.node_class,
+            country=row.country,
+            region=row.region,
+            generation=row.generation,
+            is_routable=row.state in states.ROUTABLE_STATES,
+            models=running.get(row.pk, {}),
+            tunnel=tunnels.get(row.pk),
+        )
+        for row in Node.objects.exclude(state__in=states.CLOSED_STATES).order_by("id")
+    ]

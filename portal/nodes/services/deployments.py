@@ -1,0 +1,98 @@
+"""What should run where."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from django.db import transaction
+
+from portal.audit import services as audit
+from portal.audit.services import Actor
+from portal.catalog.models import CatalogModel, ModelState
+from portal.core.errors import Conflict
+from portal.integrations import bus
+from portal.nodes import locks
+from portal.nodes.models import Deployment, DesiredState, EngineKind, Node, ObservedState
+from portal.nodes.rules import deployments as rules
+from portal.nodes.services import sessions
+from portal.providers.rules import states as provider_rules
+
+
+class ModelNotActive(Conflict):
+    """The catalogue does not offer the model."""
+
+    code = "model_not_active"
+
+
+class DeploymentExists(Conflict):
+    """The model is already deployed on the node."""
+
+    code = "deployment_exists"
+
+
+def deploy(  # noqa: PLR0913  a deployment is these five facts, by whom and when
+    *,
+    node: Node,
+    model: CatalogModel,
+    engine: EngineKind,
+    settings: Mapping[str, object],
+    max_concurrency: int,
+    actor: Actor,
+    now: datetime,
+) -> Deployment:
+    """Ask the node to serve the model; a stopped deployment is started again with the new facts.
+
+    Raises ModelNotActive, DeploymentExists, ExternalEngineRefused, SimulatedEngineRefused, InvalidValue, NodeRetired.
+    """
+    checked = rules.require_settings(settings)
+    concurrency = rules.require_concurrency(max_concurrency)
+    if model.state != ModelState.ACTIVE:
+        raise ModelNotActive(f"{model.public_id} is {model.state}", param="model")
+    with transaction.atomic():
+        locked = locks.node_by_id(node.pk)
+        sessions.require_open(locked)
+        _require_engine(locked, engine)
+        row = Deployment.objects.filter(node=locked, model=model).first()
+        if row is None:
+            row = Deployment(node=locked, model=model, created_at=now)
+        elif row.desired == DesiredState.RUNNING:
+            raise DeploymentExists(f"{model.public_id} is already deployed on {locked.name}", param="model")
+        row.engine, row.settings, row.max_concurrency = engine, checked, concurrency
+        row.desired, row.observed = DesiredState.RUNNING, ObservedState.PENDING
+        row.observed_code, row.observed_detail, row.running, row.waiting = "", "", 0, 0
+        row.save()
+        _record(row, "deployment.started", actor=actor, now=now)
+    return row
+
+
+def stop(*, deployment: Deployment, actor: Actor, now: datetime) -> Deployment:
+    """Ask the node to end the deployment; nothing is routed to it from now on. Stopping twice is stopping once."""
+    with transaction.atomic():
+        locks.node_by_id(deployment.node_id)
+        row = Deployment.objects.select_related("node__provider__organization", "model").get(pk=deployment.pk)
+        if row.desired == DesiredState.RUNNING:
+            row.desired = DesiredState.STOPPED
+            row.save(update_fields=["desired"])
+            _record(row, "deployment.stopped", actor=actor, now=now)
+    return row
+
+
+def _require_engine(node: Node, engine: EngineKind) -> None:
+    rules.require_engine(
+        engine=engine,
+        is_simulated=node.is_simulated,
+        may_use_external=provider_rules.may_use_external_engine(
+            kind=node.provider.kind, has_right=node.provider.may_use_external_engine
+        ),
+    )
+
+
+def _record(row: Deployment, event: str, *, actor: Actor, now: datetime) -> None:
+    audit.record(
+        actor=actor,
+        event=event,
+        subject=row.public_id,
+        now=now,
+        organization=row.node.provider.organization.public_id,
+        detail={"node": row.node.public_id, "model": row.model.public_id, "engine": row.engine},
+    )
+    bus.announce("nodes", row.node.public_id)

@@ -1,0 +1,96 @@
+"""Takes a heartbeat: what the node claims is stored as claims, and the node is moved to where it stands."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import transaction
+from poolhouse_common import failures
+
+from portal.nodes import locks
+from portal.nodes.models import Deployment, DesiredState, Node, NodeState, ObservedState
+from portal.nodes.rules import beats, states
+from portal.nodes.rules.beats import Beat
+from portal.nodes.services import inventory, lifecycle, observed, sessions, standing
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something the node's owner should read in the agent's log."""
+
+    level: str
+    code: str
+    text: str
+    fix: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a heartbeat is answered: the node's state, what should run, and notices."""
+
+    state: str
+    desired: tuple[Deployment, ...]
+    notices: tuple[Notice, ...]
+
+
+def record_heartbeat(*, token: str, beat: Beat, address: str | None, now: datetime) -> Answer:
+    """Take one heartbeat. Raises what `sessions.authenticate` raises."""
+    identity = sessions.authenticate(token=token, now=now)
+    with transaction.atomic():
+        node = locks.node_by_id(identity.node_id)
+        sessions.require_open(node)
+        if node.generation != identity.generation:
+            raise sessions.SessionSuperseded("a newer session took over")
+        _note_life(node, beat, address=address, now=now)
+        inventory.take(node=node, claims=beat.gpus, now=now)
+        observed.take(node=node, claims=beat.deployments, now=now)
+        errors = tuple(error.code for error in beat.gpu_errors)
+        standing.settle(node=node, gpu_errors=errors, now=now)
+        if beat.wish == "leave" and node.state == NodeState.MAINTENANCE:
+            lifecycle.let_go(node=node, code="left", now=now)
+        return Answer(state=node.state, desired=_desired(node), notices=_notices(node, beat))
+
+
+def _note_life(node: Node, beat: Beat, *, address: str | None, now: datetime) -> None:
+    node.last_heartbeat_at, node.last_address = now, address
+    node.clock_offset_ms = beats.clock_offset_ms(sent_at=beat.sent_at, now=now)
+    node.agent_version, node.agent_wish = beat.agent_version[:32], beat.wish
+    node.load = {
+        "host": dict(beat.host),
+        "gpu_errors": [{"code": error.code, "detail": error.detail} for error in beat.gpu_errors],
+    }
+    node.save(
+        update_fields=[
+            "last_heartbeat_at",
+            "last_address",
+            "clock_offset_ms",
+            "agent_version",
+            "agent_wish",
+            "load",
+        ]
+    )
+
+
+def _desired(node: Node) -> tuple[Deployment, ...]:
+    """Return what should run, and what should stop and has not said so yet."""
+    if node.state in states.CLOSED_STATES:
+        return ()
+    rows = Deployment.objects.filter(node=node).select_related("model").order_by("id")
+    return tuple(row for row in rows if row.desired == DesiredState.RUNNING or row.observed != ObservedState.STOPPED)
+
+
+def _notices(node: Node, beat: Beat) -> tuple[Notice, ...]:
+    found = []
+    offset = node.clock_offset_ms or 0
+    if beats.is_clock_off(offset):
+        ahead = "ahead of" if offset > 0 else "behind"
+        found.append(_notice("warn", "clock_skew", f"this clock is {abs(offset) // 1000} s {ahead} the pool's"))
+    if node.state != NodeState.SERVING and node.state_code:
+        level = "warn" if node.state == NodeState.DEGRADED else "info"
+        found.append(_notice(level, node.state_code, failures.explain(node.state_code).title))
+    known = {error.code for error in beat.gpu_errors} - {node.state_code}
+    found.extend(_notice("warn", code, failures.explain(code).title) for code in sorted(known))
+    return tuple(found)
+
+
+def _notice(level: str, code: str, text: str) -> Notice:
+    return Notice(level=level, code=code, text=text, fix=failures.explain(code).fix)

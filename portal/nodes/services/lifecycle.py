@@ -1,0 +1,124 @@
+"""What people decide about a node: drain, resume, suspend, retire, and what it costs the house."""
+
+from datetime import datetime
+
+from django.db import transaction
+
+from portal.audit import services as audit
+from portal.audit.services import Actor
+from portal.core.errors import Conflict, InvalidValue
+from portal.integrations import bus
+from portal.nodes import locks
+from portal.nodes.models import Deployment, DesiredState, Node, NodeOrigin, NodeState
+from portal.nodes.rules import states
+from portal.nodes.services import moves, sessions
+from portal.providers.models import ProviderKind
+
+
+class NotAHouseNode(Conflict):
+    """Only the operator's own nodes have an origin and a cost."""
+
+    code = "not_a_house_node"
+
+
+def drain(*, node_id: str, actor: Actor, now: datetime) -> Node:
+    """Send no new requests to the node; it rests once running ones have ended. Raises NodeRetired, NodeSuspended."""
+    with transaction.atomic():
+        node = locks.node(node_id)
+        sessions.require_open(node)
+        if not node.is_drain_wanted:
+            node.is_drain_wanted = True
+            node.save(update_fields=["is_drain_wanted"])
+            _record(node, "node.drained", actor=actor, now=now)
+        if node.state in states.LIVE_STATES - {NodeState.DRAINING, NodeState.MAINTENANCE}:
+            moves.move(node=node, to=moves.Move(state=NodeState.DRAINING, code="drain_requested"), now=now)
+    return node
+
+
+def resume(*, node_id: str, actor: Actor, now: datetime) -> Node:
+    """Let a drained node take requests again; its next heartbeat moves it. Raises NodeRetired, NodeSuspended."""
+    with transaction.atomic():
+        node = locks.node(node_id)
+        sessions.require_open(node)
+        if node.is_drain_wanted:
+            node.is_drain_wanted = False
+            node.save(update_fields=["is_drain_wanted"])
+            _record(node, "node.resumed", actor=actor, now=now)
+        if node.state in {NodeState.DRAINING, NodeState.MAINTENANCE}:
+            moves.move(node=node, to=moves.Move(state=NodeState.CHECKING, code="resumed"), now=now)
+    return node
+
+
+def suspend(*, node_id: str, reason: str, code: str = "node_suspended", actor: Actor, now: datetime) -> Node:
+    """Stop the node until the operator lets it go on: no sessions, no requests. Raises NodeMoveRefused."""
+    if not reason.strip():
+        raise InvalidValue("give the reason; the provider will read it", param="reason")
+    with transaction.atomic():
+        node = locks.node(node_id)
+        to = moves.Move(state=NodeState.SUSPENDED, code=code, cause="operator", reason=reason.strip()[:240])
+        moves.move(node=node, to=to, now=now)
+        _record(node, "node.suspended", actor=actor, now=now, reason=reason)
+    return node
+
+
+def lift_suspension(*, node_id: str, actor: Actor, now: datetime) -> Node:
+    """Let a suspended node open sessions again; old flips no longer count. Raises NodeMoveRefused."""
+    with transaction.atomic():
+        node = locks.node(node_id)
+        moves.move(node=node, to=moves.Move(state=NodeState.OFFLINE, code="resumed", cause="operator"), now=now)
+        node.sessions.all().delete()
+        _record(node, "node.suspension_lifted", actor=actor, now=now)
+    return node
+
+
+def retire(*, node_id: str, actor: Actor, now: datetime) -> Node:
+    """Take the node out of the pool for good; what it earned stays earned. Raises NodeMoveRefused."""
+    with transaction.atomic():
+        node = locks.node(node_id)
+        let_go(node=node, code="node_retired", now=now)
+        _record(node, "node.retired", actor=actor, now=now)
+    return node
+
+
+def let_go(*, node: Node, code: str, now: datetime) -> None:
+    """Retire a locked node: nothing should run on it, nobody may open a session for it. Raises NodeMoveRefused."""
+    moves.move(node=node, to=moves.Move(state=NodeState.RETIRED, code=code), now=now)
+    Deployment.objects.filter(node=node).update(desired=DesiredState.STOPPED, running=0, waiting=0)
+
+
+def rename(*, node_id: str, name: str, actor: Actor, now: datetime) -> Node:
+    """Give the node another name. Raises InvalidValue."""
+    if not name.strip():
+        raise InvalidValue("give a name", param="name")
+    with transaction.atomic():
+        node = locks.node(node_id)
+        node.name = name.strip()[:80]
+        node.save(update_fields=["name"])
+        _record(node, "node.renamed", actor=actor, now=now)
+    return node
+
+
+def set_house_terms(*, node_id: str, origin: NodeOrigin, cost_nano_per_hour: int, actor: Actor, now: datetime) -> Node:
+    """Say whether a house node is owned or rented and what an hour of it costs. Raises NotAHouseNode, InvalidValue."""
+    if cost_nano_per_hour < 0 or origin == NodeOrigin.PROVIDER:
+        raise InvalidValue("give owned or rented, and a cost of zero or more", param="origin")
+    with transaction.atomic():
+        node = locks.node(node_id)
+        if node.provider.kind != ProviderKind.HOUSE:
+            raise NotAHouseNode("only the operator's own nodes have an origin and a cost")
+        node.origin, node.cost_nano_per_hour = origin, cost_nano_per_hour
+        node.save(update_fields=["origin", "cost_nano_per_hour"])
+        _record(node, "node.house_terms_set", actor=actor, now=now, origin=origin.value, nano=cost_nano_per_hour)
+    return node
+
+
+def _record(node: Node, event: str, *, actor: Actor, now: datetime, **detail: object) -> None:
+    audit.record(
+        actor=actor,
+        event=event,
+        subject=node.public_id,
+        now=now,
+        organization=node.provider.organization.public_id,
+        detail=detail,
+    )
+    bus.announce("nodes", node.public_id)

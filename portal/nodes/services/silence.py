@@ -1,0 +1,55 @@
+"""Finds nodes that have gone silent, by the server's clock, and tells a broken node from a broken platform."""
+
+import logging
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import transaction
+
+from portal.nodes import locks
+from portal.nodes.models import Node, NodeState
+from portal.nodes.rules import silence, states
+from portal.nodes.services import moves
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """What one sweep found and did."""
+
+    silent: int
+    moved: int
+    is_platform_fault: bool
+
+
+def sweep_silent(*, now: datetime) -> Sweep:
+    """Move silent nodes offline. Where many went silent together nobody is moved, until they stay silent for long."""
+    fleet = Node.objects.filter(state__in=states.LIVE_STATES)
+    silent = list(
+        fleet.filter(last_heartbeat_at__lt=now - silence.OFFLINE_AFTER)
+        .order_by("id")
+        .values_list("id", "last_heartbeat_at")
+    )
+    since = [at for _, at in silent if at is not None]
+    is_platform = silence.is_platform_fault(silent_since=since, fleet=fleet.count())
+    if is_platform:
+        log.error("nodes.mass_silence", extra={"silent": len(silent)})
+    due = [
+        node_id
+        for node_id, at in silent
+        if at is not None and (not is_platform or at < now - silence.PLATFORM_PATIENCE)
+    ]
+    code = "platform_silence" if is_platform else "heartbeat_missed"
+    moved = sum(_take_offline(node_id, code=code, now=now) for node_id in due)
+    return Sweep(silent=len(silent), moved=moved, is_platform_fault=is_platform)
+
+
+def _take_offline(node_id: int, *, code: str, now: datetime) -> bool:
+    with transaction.atomic():
+        node = locks.node_by_id(node_id)
+        seen = node.last_heartbeat_at
+        if node.state not in states.LIVE_STATES or seen is None or seen >= now - silence.OFFLINE_AFTER:
+            return False
+        moves.move(node=node, to=moves.Move(state=NodeState.OFFLINE, code=code), now=now)
+    return True
