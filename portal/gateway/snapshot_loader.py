@@ -1,0 +1,174 @@
+"""Builds snapshots from the database, reading only the sections whose digests changed. Runs in one thread."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from portal.accounts.selectors import for_gateway as keys
+from portal.accounts.selectors.for_gateway import KeyRow
+from portal.billing.models import PriceVersion
+from portal.billing.selectors import for_gateway as prices
+from portal.catalog.models import CatalogModel
+from portal.catalog.selectors import for_gateway as models
+from portal.gateway.contracts import KeyEntry, ModelEntry, NodeEntry, PriceEntry, Snapshot, TunnelEntry
+from portal.nodes.selectors import for_gateway as nodes
+from portal.nodes.selectors.for_gateway import NodeRow
+from portal.providers.selectors import for_gateway as providers
+from portal.providers.selectors.for_gateway import ProviderRow
+from portal.trust.selectors import for_gateway as trust
+from portal.trust.selectors.for_gateway import Standing
+
+EMPTY: Final = Snapshot(keys={}, models={}, nodes={}, nodes_by_model={}, loaded_at=0.0)
+
+
+class SnapshotLoader:
+    """Keeps what was read last and reads again what changed."""
+
+    def __init__(self) -> None:
+        self._snapshot = EMPTY
+        self._key_digests: dict[int, str] = {}
+        self._keys: dict[int, dict[bytes, KeyEntry]] = {}
+        self._models_digest: object = None
+        self._nodes_digest: object = None
+
+    def load(self, *, now: datetime) -> Snapshot:
+        """Return the snapshot of now; the same object where nothing changed. Raises django.db.Error."""
+        before = self._snapshot
+        self._read_keys()
+        self._read_models(now)
+        self._read_nodes(now)
+        if self._snapshot is not before:
+            self._snapshot = replace(self._snapshot, loaded_at=now.timestamp())
+        return self._snapshot
+
+    def _read_keys(self) -> None:
+        digests = keys.key_digests()
+        changed = [bucket for bucket, digest in digests.items() if self._key_digests.get(bucket) != digest]
+        if not changed and digests.keys() == self._key_digests.keys():
+            return
+        kept = {bucket: entries for bucket, entries in self._keys.items() if bucket in digests}
+        for bucket in changed:
+            rows = keys.keys_in_bucket(bucket=bucket)
+            kept[bucket] = {bytes.fromhex(row.digest): _key(row) for row in rows}
+        self._keys, self._key_digests = kept, digests
+        merged: dict[bytes, KeyEntry] = {}
+        for entries in kept.values():
+            merged.update(entries)
+        self._snapshot = replace(self._snapshot, keys=merged)
+
+    def _read_models(self, now: datetime) -> None:
+        digest = (models.models_digest(), prices.prices_digest(at=now))
+        if digest == self._models_digest:
+            return
+        versions = prices.prices_from(at=now)
+        entries = {row.public_id: _model(row, versions.get(row.pk, [])) for row in models.offered_models()}
+        self._models_digest = digest
+        self._snapshot = replace(self._snapshot, models=entries)
+
+    def _read_nodes(self, now: datetime) -> None:
+        digest = (
+            nodes.nodes_digest(),
+            providers.providers_digest(),
+            prices.prices_digest(at=now),
+            trust.standings_digest(),
+        )
+        if digest == self._nodes_digest:
+            return
+        owners, standings = providers.providers(), trust.standings()
+        shares, usual_share = prices.shares_at(at=now)
+        entries: dict[int, NodeEntry] = {}
+        by_model: dict[int, list[NodeEntry]] = {}
+        for row in nodes.nodes():
+            owner = owners[row.provider_id]
+            share = 0 if owner.is_house else shares.get(owner.id, usual_share)
+            entry = _node(row, owner, share, standings.get(row.id) or Standing())
+            entries[row.id] = entry
+            if row.is_routable and owner.is_usable:
+                for model_id in row.models:
+                    by_model.setdefault(model_id, []).append(entry)
+        self._nodes_digest = digest
+        self._snapshot = replace(
+            self._snapshot, nodes=entries, nodes_by_model={model: tuple(found) for model, found in by_model.items()}
+        )
+
+
+def distrusting(snapshot: Snapshot, *, suspects: Iterable[str]) -> Snapshot:
+    """Return the snapshot with those keys refused that changed, or whose organization did, unseen by us."""
+    changed = frozenset(suspects)
+    if not changed:
+        return snapshot
+    entries = {
+        digest: replace(entry, is_revoked=True) if {entry.public_id, entry.organization} & changed else entry
+        for digest, entry in snapshot.keys.items()
+    }
+    return replace(snapshot, keys=entries)
+
+
+def _key(row: KeyRow) -> KeyEntry:
+    return KeyEntry(
+        id=row.id,
+        public_id=row.public_id,
+        organization_id=row.organization_id,
+        organization=row.organization,
+        is_organization_active=row.is_organization_active,
+        node_classes=frozenset(row.node_classes),
+        tools_on_any_class=row.tools_on_any_class,
+        monthly_cap_nano=row.monthly_cap_nano,
+        expires_at=row.expires_at.timestamp() if row.expires_at else None,
+        is_revoked=row.is_revoked,
+    )
+
+
+def _model(row: CatalogModel, versions: list[PriceVersion]) -> ModelEntry:
+    return ModelEntry(
+        id=row.pk,
+        public_id=row.public_id,
+        name=row.name,
+        state=row.state,
+        context_tokens=row.context_tokens,
+        max_output_tokens=row.max_output_tokens,
+        default_output_tokens=row.default_output_tokens,
+        message_overhead_bytes=row.message_overhead_bytes,
+        request_overhead_bytes=row.request_overhead_bytes,
+        end_tokens=row.end_tokens,
+        supported_parameters=frozenset(row.supported_parameters),
+        first_token_timeout_s=row.first_token_timeout_s,
+        quantization=row.quantization,
+        tokenizer_sha256=row.tokenizer_id,
+        template_sha256=row.chat_template_id,
+        created_at=row.created_at.timestamp(),
+        deprecates_at=row.deprecates_at.timestamp() if row.deprecates_at else None,
+        prices=tuple(_price(version) for version in versions),
+    )
+
+
+def _price(row: PriceVersion) -> PriceEntry:
+    return PriceEntry(
+        id=row.pk,
+        version=row.version,
+        prompt_nano_per_mtok=row.prompt_nano_per_mtok,
+        cached_nano_per_mtok=row.cached_nano_per_mtok,
+        completion_nano_per_mtok=row.completion_nano_per_mtok,
+        request_nano=row.request_nano,
+        effective_from=row.effective_from.timestamp(),
+    )
+
+
+def _node(row: NodeRow, owner: ProviderRow, share_bps: int, standing: Standing) -> NodeEntry:
+    tunnel = row.tunnel
+    return NodeEntry(
+        id=row.id,
+        public_id=row.public_id,
+        provider_id=row.provider_id,
+        organization_id=owner.organization_id,
+        node_class=row.node_class,
+        country=row.country,
+        region=row.region,
+        generation=row.generation,
+        share_bps=share_bps,
+        trust_weight=standing.weight,
+        models=row.models,
+        models_without_tolerance=frozenset(standing.models_without_tolerance),
+        tunnel=TunnelEntry(tunnel.process, tunnel.peer, tunnel.generation) if tunnel else None,
+    )

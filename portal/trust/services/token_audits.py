@@ -1,0 +1,109 @@
+"""Compares what nodes claim with what we counted, record by record, each exactly once."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import datetime
+
+from django.db import connection, transaction
+from django.db.models import Sum
+
+from portal.audit import services as audit
+from portal.audit.services import SYSTEM_ACTOR
+from portal.catalog.models import CatalogModel
+from portal.integrations import bus
+from portal.metering.models import Reader
+from portal.nodes.models import Node
+from portal.trust import locks
+from portal.trust.models import TokenBias
+from portal.trust.rules import bias
+from portal.trust.rules.bias import Sums
+
+_TAKE = """
+    WITH taken AS (
+        DELETE FROM metering_usagequeue WHERE id IN (
+            SELECT id FROM metering_usagequeue WHERE reader = %s ORDER BY id LIMIT %s FOR UPDATE SKIP LOCKED
+        ) RETURNING opened_on, request_id, attempt
+    )
+    SELECT node_id, model_id, outcome = 'completed', claimed_prompt_tokens, counted_prompt_tokens,
+           claimed_completion_tokens, counted_completion_tokens
+    FROM taken JOIN metering_usagerecord USING (opened_on, request_id, attempt)
+"""
+_FIELDS = (
+    "claimed_prompt_tokens",
+    "counted_prompt_tokens",
+    "claimed_completion_tokens",
+    "counted_completion_tokens",
+    "allowed_tokens",
+)
+
+
+def audit_usage(*, now: datetime, limit: int = 1000) -> int:
+    """Take up to `limit` new usage records into the nodes' sums and judge the nodes they touch; return how many."""
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute(_TAKE, [Reader.TRUST.value, limit])
+            taken = cursor.fetchall()
+        sums: dict[tuple[int, int], list[tuple[int, ...]]] = defaultdict(list)
+        ends = dict(CatalogModel.objects.values_list("pk", "end_tokens"))
+        for node_id, model_id, is_whole, *counts in taken:
+            if model_id in ends and None not in counts:
+                sums[node_id, model_id].append((*counts, ends[model_id] if is_whole else 0))
+        known = set(Node.objects.filter(pk__in={node for node, _ in sums}).values_list("pk", flat=True))
+        _add({pair: rows for pair, rows in sums.items() if pair[0] in known}, now)
+    return len(taken)
+
+
+def _add(sums: dict[tuple[int, int], list[tuple[int, ...]]], now: datetime) -> None:
+    TokenBias.objects.bulk_create(
+        [TokenBias(node_id=node, model_id=model, updated_at=now) for node, model in sorted(sums)], ignore_conflicts=True
+    )
+    for row in locks.token_biases(_ids(sums)):
+        rows = sums[row.node_id, row.model_id]
+        row.attempts += len(rows)
+        for name, values in zip(_FIELDS, zip(*rows, strict=True), strict=True):
+            setattr(row, name, getattr(row, name) + sum(values))
+        _fade(row)
+        _judge(row, now)
+        row.updated_at = now
+        row.save()
+
+
+def _ids(pairs: Iterable[tuple[int, int]]) -> list[int]:
+    wanted = set(pairs)
+    rows = TokenBias.objects.filter(node__in={node for node, _ in wanted}, model__in={model for _, model in wanted})
+    return [pk for pk, node, model in rows.values_list("pk", "node_id", "model_id") if (node, model) in wanted]
+
+
+def _fade(row: TokenBias) -> None:
+    """Halve the sums once they are large, so that what a node does now weighs more than what it did once."""
+    if row.counted_completion_tokens + row.counted_prompt_tokens >= bias.FADING_TOKENS:
+        for name in (*_FIELDS, "attempts"):
+            setattr(row, name, getattr(row, name) // 2)
+
+
+def _judge(row: TokenBias, now: datetime) -> None:
+    others = TokenBias.objects.filter(model_id=row.model_id).exclude(pk=row.pk)
+    sums = others.aggregate(**{name: Sum(name, default=0) for name in _FIELDS})
+    exceeds = bias.exceeds_model(
+        own=Sums(row.claimed_prompt_tokens, row.counted_prompt_tokens),
+        others=Sums(sums["claimed_prompt_tokens"], sums["counted_prompt_tokens"]),
+    ) or bias.exceeds_model(
+        own=Sums(row.claimed_completion_tokens, row.counted_completion_tokens, row.allowed_tokens),
+        others=Sums(sums["claimed_completion_tokens"], sums["counted_completion_tokens"], sums["allowed_tokens"]),
+    )
+    if row.has_tolerance is exceeds:
+        row.has_tolerance = not exceeds
+        row.changed_at = now
+        _announce(row, now)
+
+
+def _announce(row: TokenBias, now: datetime) -> None:
+    audit.record(
+        actor=SYSTEM_ACTOR,
+        event="node.tolerance_kept" if row.has_tolerance else "node.tolerance_lost",
+        subject=row.node.public_id,
+        now=now,
+        organization=row.node.provider.organization.public_id,
+        detail={"model": row.model.public_id, **{name: getattr(row, name) for name in _FIELDS}},
+    )
+    bus.announce("trust", row.node.public_id)
