@@ -17,7 +17,8 @@ from portal.sandbox import demo_nodes, demo_requests, processes, waiting
 from portal.sandbox.child import ChildDied
 from portal.sandbox.ground import AlreadyRunning, Ground
 from portal.sandbox.servers import ServerDidNotStart
-from portal.sandbox.supervisor import ROOT, CommandFailed, Stack
+from portal.sandbox.supervisor import Stack
+from portal.sandbox.surroundings import ROOT, CommandFailed
 
 FOLDER = ROOT / ".demo"
 PROMPT = "Explain in three sentences why a pool of GPUs needs honest meters."

@@ -40,7 +40,7 @@ def plan(engine: str, engine_url: str, *, folder: Path) -> Plan:
         return _external(engine_url)
     if engine == "vllm":
         return _vllm(folder)
-    return Plan(names=["demo-node-1", "demo-node-2"], engine="simulate", profile="honest")
+    return Plan(names=["demo-node-1", "demo-node-2"], engine="simulate", profile="rtx4090x2")
 
 
 def start(stack: Stack, chosen: Plan, name: str, *, token: str) -> None:
@@ -56,10 +56,10 @@ def start(stack: Stack, chosen: Plan, name: str, *, token: str) -> None:
         (home / "token").chmod(0o600)
         arguments = ["join", "--server", stack.public_url, "--token-file", str(home / "token"), "--name", name]
         simulate = ["--simulate", chosen.profile] if chosen.profile else []
-        stack.run(["-m", "poolhouse_agent", *arguments, *simulate, *common], timeout_s=60)
+        stack.run(["-m", "poolhouse_agent", *common, *arguments, *simulate], timeout_s=60)
         (home / "token").unlink()
         joined.touch()
-    stack.start_node(name, ["-m", "poolhouse_agent", "run", *common], chosen.environ)
+    stack.start_node(name, ["-m", "poolhouse_agent", *common, "run"], chosen.environ)
 
 
 def _external(url: str) -> Plan:

@@ -1,13 +1,14 @@
 """The demo's requests: what a customer's program would send, over HTTP, and what came back."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
 
 _TIMEOUT = httpx.Timeout(60.0, connect=5.0)
+BROKEN = (httpx.TransportError,)
 
 
 class RequestFailed(RuntimeError):
@@ -39,9 +40,9 @@ def plain(*, gateway_url: str, key: str, model: str, prompt: str, max_tokens: in
 
 def streamed(*, gateway_url: str, key: str, model: str, prompt: str, max_tokens: int) -> Answer:
     """Send one streamed request, read it to its end and return the whole. Raises RequestFailed."""
-    text, usage = "", {}
-    body = _body(model, prompt, max_tokens) | {"stream": True, "stream_options": {"include_usage": True}}
-    for event in _events(f"{gateway_url}/v1/chat/completions", key, body):
+    text = ""
+    usage: dict[str, Any] = {}
+    for event in stream_events(gateway_url=gateway_url, key=key, model=model, prompt=prompt, max_tokens=max_tokens):
         for choice in event.get("choices", []):
             text += choice["delta"].get("content") or ""
         usage = event.get("usage") or usage
@@ -67,13 +68,25 @@ def _body(model: str, prompt: str, max_tokens: int) -> dict[str, Any]:
     return {"model": model, "max_tokens": max_tokens, "messages": [{"role": "user", "content": prompt}]}
 
 
-def _events(url: str, key: str, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def stream_events(
+    *,
+    gateway_url: str,
+    key: str,
+    model: str,
+    prompt: str,
+    max_tokens: int,
+    on_begin: Callable[[str], None] = lambda request: None,
+) -> Iterator[dict[str, Any]]:
+    """Yield the events of a streamed request; `on_begin` gets its id. Raises RequestFailed, one of BROKEN."""
+    body = _body(model, prompt, max_tokens) | {"stream": True, "stream_options": {"include_usage": True}}
+    headers = {"authorization": f"Bearer {key}"}
     with (
         httpx.Client(timeout=_TIMEOUT, trust_env=False) as client,
-        client.stream("POST", url, headers={"authorization": f"Bearer {key}"}, json=body) as answer,
+        client.stream("POST", f"{gateway_url}/v1/chat/completions", headers=headers, json=body) as answer,
     ):
         if answer.status_code != httpx.codes.OK:
             raise RequestFailed(f"{answer.status_code}: {answer.read().decode(errors='replace')[:500]}")
+        on_begin(answer.headers.get("x-request-id", ""))
         for line in answer.iter_lines():
             content = line.removeprefix("data: ")
             if content == "[DONE]":

@@ -13,7 +13,6 @@ import httpx
 from portal.sandbox import waiting
 
 if TYPE_CHECKING:
-    from portal.audit.services import Actor
     from portal.payouts.models import Payout
 
 _POSTED_WITHIN_S = 40
@@ -23,14 +22,15 @@ _CLOCK_ADVANCE_S = 8 * 86_400
 
 def settle(given: dict[str, Any]) -> dict[str, Any]:
     """Wait until the customer's requests are booked, mature them, pay the provider out, and return the figures."""
-    from portal.billing.services import maturity, reconcile
+    from portal.billing.services import reconcile
     from portal.core import clock
 
     wanted = int(given["requests"])
     waiting.until("the usage is booked", lambda: _booked(given["customer"]) >= wanted, timeout_s=_POSTED_WITHIN_S)
-    _advance_clock(given["stripe_url"])
-    maturity.mature(now=clock.now())
-    payout = _pay(operator_email=given["operator"], provider=given["provider"])
+    payout = approved(given)
+    if payout is None:
+        raise RuntimeError("there is nothing to pay out")
+    payout = _sent(payout)
     return {
         **_figures(given["customer"]),
         "payout_minor": payout.amount_minor,
@@ -76,24 +76,28 @@ def _advance_clock(stripe_url: str) -> None:
     answer.raise_for_status()
 
 
-def _pay(*, operator_email: str, provider: str) -> "Payout":
+def approved(given: dict[str, Any]) -> "Payout | None":
+    """Mature what is due, draft the provider's payout and approve it; None where nothing is payable."""
     from portal.accounts.models import User
     from portal.audit.services import Actor
+    from portal.billing.services import maturity
     from portal.core import clock
-    from portal.payouts.models import Payout
+    from portal.payouts.models import Payout, PayoutState
     from portal.payouts.services import approvals, drafts
 
-    operator = User.objects.get(email=operator_email)
+    _advance_clock(given["stripe_url"])
+    maturity.mature(now=clock.now())
+    operator = User.objects.get(email=given["operator"])
     actor = Actor(public_id=operator.public_id)
-    run = drafts.draft_payouts(now=clock.now(), actor=actor)
-    payout = Payout.objects.filter(provider__public_id=provider).order_by("-id").first()
-    if payout is None:
-        raise RuntimeError(f"no payout was drafted: {run}")
-    approvals.approve(payout_public_id=payout.public_id, approver=operator, actor=actor, now=clock.now())
-    return _sent(payout, actor)
+    drafts.draft_payouts(now=clock.now(), actor=actor)
+    waiting_states = [PayoutState.DRAFT, PayoutState.RESERVED]
+    payout = Payout.objects.filter(provider__public_id=given["provider"], state__in=waiting_states).first()
+    if payout is not None:
+        approvals.approve(payout_public_id=payout.public_id, approver=operator, actor=actor, now=clock.now())
+    return payout
 
 
-def _sent(payout: "Payout", actor: "Actor") -> "Payout":
+def _sent(payout: "Payout") -> "Payout":
     """Wait for the worker, which sends what is approved."""
     from portal.payouts.models import PayoutState
 

@@ -4,6 +4,7 @@
 environment; what it needs comes as JSON on standard input, what it made goes as JSON to standard output.
 """
 
+import hashlib
 import json
 import secrets
 import sys
@@ -120,9 +121,9 @@ def _member(organization: "Organization") -> "User":
 
 
 def _demo_digest() -> str:
-    from poolhouse_common.artefacts import folder_digest
-
-    return str(folder_digest(_DEMO_MODEL))
+    """Return the digest that stands for the simulated weights: of the tokenizer and the template they come with."""
+    files = ("tokenizer.json", "chat_template.jinja")
+    return hashlib.sha256(b"".join((_DEMO_MODEL / file).read_bytes() for file in files)).hexdigest()
 
 
 def _model(public_id: str, digest: str, *, actor: "Actor", now: datetime) -> "CatalogModel":
@@ -196,7 +197,7 @@ def _onboard(provider: "Provider", *, public_url: str, actor: "Actor", now: date
     back = f"{public_url}/provider/payouts/"
     url = accounts.start_onboarding(provider=provider, return_url=back, refresh_url=back, actor=actor, now=now)
     _post(url, "complete")
-    accounts.refresh(provider_id=provider.pk, now=clock.now())
+    accounts.refresh(provider_id=provider.public_id, now=clock.now())
 
 
 def _buy_credit(customer: "Organization", owner: "User", *, now: datetime) -> None:

@@ -39,6 +39,18 @@ class Ground:
             _end_leftover(int(pid), float(started))
         self.write("run", {})
 
+    def is_claimed(self) -> bool:
+        """Say whether a running process holds the folder."""
+        file = self.folder / "lock"
+        if not file.exists():
+            return False
+        with file.open("a+", encoding="utf-8") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
+
     def release(self) -> None:
         """Give the folder back."""
         self.write("run", {})

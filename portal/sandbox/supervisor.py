@@ -1,13 +1,13 @@
 """The whole pool under one parent: servers, stand-in, portal, gateways, worker, beat and nodes.
 
-Every child dies with the supervisor. A child that dies is started again, which is how the demo heals what
-`demo_break` breaks; `restarts=False` makes a death an error instead.
+Every child dies with the supervisor. `tend` starts again what died, which is how the demo heals what `demo_break` breaks.
 """
 
+import hashlib
 import os
 import signal
-import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,62 +17,25 @@ import psycopg
 from portal.sandbox import processes, servers, waiting
 from portal.sandbox.child import Child
 from portal.sandbox.ground import Ground
+from portal.sandbox.surroundings import HOST, Surroundings
 
-ROOT = Path(__file__).resolve().parents[2]
 GATEWAYS = 2
+_LONGEST_SOCKET_FOLDER = 80
 _CONNECT = "STRIPE_CONNECT_WEBHOOK_SECRET"
 _MIGRATION_LOCK = 4_702_111_234
-_HOST = "127.0.0.1"
-_SERVERS = {"postgres": servers.start_postgres, "valkey": servers.start_valkey}
+_SERVERS: dict[str, Callable[..., servers.Server]] = {
+    "postgres": servers.start_postgres,
+    "valkey": servers.start_valkey,
+}
 
 
-class Stack:
+class Stack(Surroundings):
     """The processes of one pool in one folder: `start` them, `tend` them, `stop` them."""
 
     def __init__(self, ground: Ground, *, port: int, settings: Mapping[str, str] | None = None) -> None:
-        self.ground = ground
-        self.folder = ground.folder
-        self.ports = ground.ports() | {"portal": port}
+        super().__init__(ground, ports=ground.ports() | {"portal": port}, settings=settings or {})
         self.children: dict[str, Child] = {}
         self._servers: dict[str, servers.Server] = {}
-        self._settings = dict(settings or {})
-
-    @property
-    def public_url(self) -> str:
-        """Return where the portal is."""
-        return f"http://{_HOST}:{self.ports['portal']}"
-
-    @property
-    def gateway_url(self) -> str:
-        """Return where /v1 is."""
-        return f"http://{_HOST}:{self.ports['gateway']}"
-
-    @property
-    def stripe_url(self) -> str:
-        """Return where the Stripe stand-in is."""
-        return f"http://{_HOST}:{self.ports['stripe']}"
-
-    @property
-    def environ(self) -> dict[str, str]:
-        """Return the environment of our children."""
-        ours = {
-            **self.ground.secrets(),
-            "DJANGO_SETTINGS_MODULE": "portal.settings.local",
-            "POOLHOUSE_MODE": "local",
-            "PYTHONPATH": f"{ROOT}:{ROOT / 'agent'}",
-            "PYTHONUNBUFFERED": "1",
-            "NO_PROXY": "127.0.0.1,localhost",
-            "DATABASE_URL": f"postgresql://poolhouse@{_HOST}:{self.ports['postgres']}/poolhouse",
-            "DATABASE_DIRECT_URL": f"postgresql://poolhouse@{_HOST}:{self.ports['postgres']}/poolhouse",
-            "REDIS_URL": f"redis://{_HOST}:{self.ports['valkey']}/0",
-            "PUBLIC_URL": self.public_url,
-            "GATEWAY_URL": self.gateway_url,
-            "STRIPE_API_BASE": self.stripe_url,
-            "EMAIL_URL": f"file://{self.folder / 'mail'}",
-            **self._settings,
-        }
-        inherited = {name: value for name, value in os.environ.items() if name.removesuffix("_FILE") not in ours}
-        return inherited | ours
 
     def start(self) -> None:
         """Start everything but the nodes. Raises ServerDidNotStart, ChildDied, TookTooLong."""
@@ -80,8 +43,7 @@ class Stack:
         self.migrate()
         self.start_stripe()
         self.start_portal()
-        for index in range(GATEWAYS):
-            self.start_gateway(index)
+        self.start_gateways()
         self.start_tasks()
 
     def start_servers(self) -> None:
@@ -109,28 +71,38 @@ class Stack:
 
     def start_portal(self) -> None:
         """Start the portal and wait until it is ready."""
-        arguments = ["--host", _HOST, "--port", str(self.ports["portal"]), "--no-access-log", "--no-proxy-headers"]
+        arguments = ["--host", HOST, "--port", str(self.ports["portal"]), "--no-access-log", "--no-proxy-headers"]
         self._start("portal", ["-m", "uvicorn", "portal.asgi:application", *arguments])
         self.wait_for("portal", lambda: waiting.answers(f"{self.public_url}/readyz"))
 
-    def start_gateway(self, index: int) -> None:
-        """Start one gateway process and wait until it has its peer socket."""
-        peers = self.folder / "peers"
-        peers.mkdir(exist_ok=True)
-        peer = peers / f"gateway-{index}.sock"
-        peer.unlink(missing_ok=True)
-        environ = {
-            "DJANGO_SETTINGS_MODULE": "portal.settings.gateway",
-            "GATEWAY_INDEX": str(index),
-            "GATEWAY_BIND": f"{_HOST}:{self.ports['gateway']}",
-            "GATEWAY_SPOOL_DIR": str(self.folder / "spool"),
-            "GATEWAY_PEER_DIR": str(peers),
-            "GATEWAY_DRAIN_S": "5",
-        }
-        (self.folder / "spool").mkdir(exist_ok=True)
-        self._start(f"gateway-{index}", ["-m", "portal.gateway"], environ)
-        self.wait_for(f"gateway-{index}", peer.exists)
-        self.wait_for(f"gateway-{index}", lambda: waiting.answers(f"{self.gateway_url}/healthz"))
+    def start_gateways(self) -> None:
+        """Start the gateway processes and wait until each has its peer socket and the shared port answers."""
+        spool, peers = self.folder / "spool", self._peer_folder()
+        spool.mkdir(exist_ok=True)
+        sockets = [peers / f"gateway-{index}.sock" for index in range(GATEWAYS)]
+        for index, peer in enumerate(sockets):
+            peer.unlink(missing_ok=True)
+            environ = {
+                "DJANGO_SETTINGS_MODULE": "portal.settings.gateway",
+                "GATEWAY_INDEX": str(index),
+                "GATEWAY_BIND": f"{HOST}:{self.ports['gateway']}",
+                "GATEWAY_SPOOL_DIR": str(spool),
+                "GATEWAY_PEER_DIR": str(peers),
+                "GATEWAY_DRAIN_S": "5",
+            }
+            self._start(f"gateway-{index}", ["-m", "portal.gateway"], environ)
+        for index, peer in enumerate(sockets):
+            self.wait_for(f"gateway-{index}", peer.exists)
+            self.wait_for(f"gateway-{index}", lambda: waiting.answers(f"{self.gateway_url}/readyz"))
+
+    def _peer_folder(self) -> Path:
+        """Return a folder for Unix sockets, whose paths may not be longer than the kernel takes."""
+        folder = self.folder / "peers"
+        if len(str(folder)) > _LONGEST_SOCKET_FOLDER:
+            name = hashlib.sha256(str(self.folder).encode()).hexdigest()[:12]
+            folder = Path(tempfile.gettempdir()) / f"poolhouse-{os.getuid()}-{name}"
+        folder.mkdir(exist_ok=True, mode=0o700)
+        return folder
 
     def start_tasks(self) -> None:
         """Start the worker and the beat."""
@@ -142,25 +114,6 @@ class Stack:
     def start_node(self, name: str, argv: list[str], environ: Mapping[str, str] | None = None) -> None:
         """Start an agent that has joined."""
         self._start(name, argv, environ)
-
-    def run(self, argv: list[str], *, timeout_s: float, stdin: str = "") -> str:
-        """Run one of our Python programs to its end and return what it printed. Raises CommandFailed."""
-        try:
-            done = subprocess.run(
-                [sys.executable, *argv],
-                env=self.environ,
-                cwd=ROOT,
-                input=stdin,
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=timeout_s,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise CommandFailed(f"{' '.join(argv)}: not done after {timeout_s:.0f} s") from error
-        if done.returncode != 0:
-            raise CommandFailed(f"{' '.join(argv)} ended with {done.returncode}:\n{done.stderr.strip()[-3000:]}")
-        return done.stdout
 
     def wait_for(self, name: str, probe: Callable[[], bool], *, timeout_s: float = 60.0) -> None:
         """Wait until the child's probe is true; its death ends the wait."""
@@ -224,7 +177,3 @@ class Stack:
         child.start()
         self.children[name] = child
         self.record()
-
-
-class CommandFailed(RuntimeError):
-    """A step of the demo ended with an error; the message holds what it said."""
