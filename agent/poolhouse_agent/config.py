@@ -1,0 +1,135 @@
+"""The owner's configuration: where weights lie, which servers may be used. The portal has no say in any of it."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from poolhouse_agent.errors import ConfigError
+
+DEFAULT_CONFIG = Path("/etc/poolhouse/agent.toml")
+DEFAULT_STATE = Path("/var/lib/poolhouse")
+LOW_SHARE = 0.1
+HIGH_SHARE = 0.99
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFolder:
+    """Where the weights of a model lie, and which GPUs they may use (all where empty)."""
+
+    path: Path
+    gpus: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalServer:
+    """A server that already runs: its base URL and the name it serves the model under."""
+
+    url: str
+    served_name: str = ""
+    api_key_file: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The agent's configuration file, read and checked."""
+
+    models: Mapping[str, ModelFolder] = field(default_factory=dict)
+    external: Mapping[str, ExternalServer] = field(default_factory=dict)
+    allowed_hosts: frozenset[str] = frozenset()
+    vllm: str = ""
+    nvml: str = ""
+    gpu_memory_utilization: float = 0.90
+    engine_environment: Mapping[str, str] = field(default_factory=dict)
+
+
+_SECTIONS = {"models", "external", "engine"}
+_ENGINE_KEYS = {"vllm", "nvml", "gpu_memory_utilization", "allowed_hosts", "environment"}
+
+
+def load(path: Path, *, environ: Mapping[str, str]) -> Config:
+    """Read the configuration; the default file may be absent. Raises ConfigError."""
+    raw = _read(path)
+    unknown = set(raw) - _SECTIONS
+    if unknown:
+        raise ConfigError("config_invalid", f"{path}: unknown section {sorted(unknown)[0]!r}")
+    engine = _table(raw, "engine", path)
+    odd = set(engine) - _ENGINE_KEYS
+    if odd:
+        raise ConfigError("config_invalid", f"{path}: unknown key {sorted(odd)[0]!r} in [engine]")
+    return Config(
+        models={name: _model(name, value, path) for name, value in _table(raw, "models", path).items()},
+        external={name: _external(name, value, path) for name, value in _table(raw, "external", path).items()},
+        allowed_hosts=frozenset(_texts(engine.get("allowed_hosts", []), "allowed_hosts", path)),
+        vllm=environ.get("POOLHOUSE_VLLM") or _text(engine.get("vllm", ""), "vllm", path),
+        nvml=environ.get("POOLHOUSE_NVML") or _text(engine.get("nvml", ""), "nvml", path),
+        gpu_memory_utilization=_share(engine.get("gpu_memory_utilization", 0.90), path),
+        engine_environment=_environment(engine.get("environment", {}), path),
+    )
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if path == DEFAULT_CONFIG:
+            return {}
+        raise ConfigError("config_unreadable", f"{path} does not exist") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError("config_invalid", f"{path}: {error}") from None
+
+
+def _table(raw: Mapping[str, Any], name: str, path: Path) -> dict[str, Any]:
+    value = raw.get(name, {})
+    if not isinstance(value, dict):
+        raise ConfigError("config_invalid", f"{path}: [{name}] is not a table")
+    return value
+
+
+def _model(name: str, value: Any, path: Path) -> ModelFolder:
+    if isinstance(value, str):
+        value = {"path": value}
+    if not isinstance(value, dict) or not isinstance(value.get("path"), str):
+        raise ConfigError("config_invalid", f"{path}: [models] {name!r} needs a path")
+    folder = Path(value["path"])
+    if not folder.is_absolute():
+        raise ConfigError("config_invalid", f"{path}: the path of {name!r} is not absolute")
+    return ModelFolder(path=folder, gpus=tuple(_texts(value.get("gpus", []), "gpus", path)))
+
+
+def _external(name: str, value: Any, path: Path) -> ExternalServer:
+    if isinstance(value, str):
+        value = {"url": value}
+    if not isinstance(value, dict) or not isinstance(value.get("url"), str):
+        raise ConfigError("config_invalid", f"{path}: [external] {name!r} needs a url")
+    key_file = value.get("api_key_file")
+    return ExternalServer(
+        url=value["url"].rstrip("/"),
+        served_name=_text(value.get("served_name", ""), "served_name", path),
+        api_key_file=Path(_text(key_file, "api_key_file", path)) if key_file else None,
+    )
+
+
+def _text(value: Any, name: str, path: Path) -> str:
+    if not isinstance(value, str):
+        raise ConfigError("config_invalid", f"{path}: {name} is not a text")
+    return value
+
+
+def _texts(value: Any, name: str, path: Path) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise ConfigError("config_invalid", f"{path}: {name} is not a list of texts")
+    return value
+
+
+def _share(value: Any, path: Path) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not LOW_SHARE <= value <= HIGH_SHARE:
+        raise ConfigError("config_invalid", f"{path}: gpu_memory_utilization is not between 0.1 and 0.99")
+    return float(value)
+
+
+def _environment(value: Any, path: Path) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
+        raise ConfigError("config_invalid", f"{path}: [engine.environment] is not a table of texts")
+    return value

@@ -1,0 +1,144 @@
+"""Tells the portal every few seconds what this node is and does, and carries its wishes back."""
+
+import asyncio
+import logging
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from poolhouse_agent import host
+from poolhouse_agent.backoff import Backoff
+from poolhouse_agent.client import PortalClient
+from poolhouse_agent.engine.deployments import Deployments
+from poolhouse_agent.errors import PortalError
+from poolhouse_agent.nvml.inventory import GpuReport
+from poolhouse_agent.protocol import messages
+from poolhouse_agent.protocol.messages import HeartbeatReply
+from poolhouse_agent.session import SessionKeeper
+from poolhouse_agent.state import State, Wish
+
+log = logging.getLogger(__name__)
+
+_FIRST_DELAY_S = 1.0
+_LONGEST_DELAY_S = 30.0
+_SHORTEST_S = 0.5
+_INVENTORY_EVERY_S = 30.0
+_LEVELS = {"error": logging.ERROR, "warn": logging.WARNING}
+
+
+class Inventory(Protocol):
+    """Where GPU reports come from."""
+
+    latest: GpuReport
+
+    async def read(self) -> GpuReport:
+        """Ask again."""
+        ...
+
+
+class Heart:
+    """Beats for ever; `last` is the portal's last answer."""
+
+    def __init__(
+        self,
+        client: PortalClient,
+        sessions: SessionKeeper,
+        *,
+        deployments: Deployments,
+        inventory: Inventory,
+        state: State,
+    ) -> None:
+        self._client = client
+        self._sessions = sessions
+        self._deployments = deployments
+        self._inventory = inventory
+        self._state = state
+        self._interval_s = 15.0
+        self._read_at: float | None = None
+        self._said: set[str] = set()
+        self._backoff = Backoff(first_s=_FIRST_DELAY_S, longest_s=_LONGEST_DELAY_S)
+        self.last: HeartbeatReply | None = None
+        self.last_error: PortalError | None = None
+
+    async def run(self) -> None:
+        """Beat until the owner's wish to leave has been heard, or the node is retired. Raises PortalError then."""
+        while True:
+            seen = self._deployments.bell.count
+            wish = self._state.wish()
+            delay = await self._beat(wish)
+            if wish is Wish.LEAVE and self.last_error is None and not self._deployments.running:
+                return
+            await self._pause(delay, seen)
+
+    async def _beat(self, wish: Wish) -> float:
+        """Send one heartbeat; return how long to wait. Raises PortalError `node_retired`."""
+        self._deployments.drain(is_draining=wish is not Wish.SERVE)
+        await self._look_at_gpus()
+        if self._sessions.is_refused:
+            return self._interval_s
+        try:
+            session = await self._sessions.ensure()
+            body = self._body(wish)
+            reply = messages.read_heartbeat(await self._client.post("/agent/v1/heartbeat", body, bearer=session.token))
+        except PortalError as error:
+            return self._failed(error)
+        self._backoff.reset()
+        self.last, self.last_error = reply, None
+        self._interval_s = float(reply.heartbeat_s)
+        self._say(reply)
+        self._deployments.apply(reply.desired if wish is not Wish.LEAVE else ())
+        return self._interval_s
+
+    def _failed(self, error: PortalError) -> float:
+        self.last_error = error
+        log.warning("heartbeat.failed", extra={"code": error.code, "detail": error.detail, "fix": error.fix})
+        match error.code:
+            case "session_expired" | "session_invalid":
+                self._sessions.drop()
+                return _SHORTEST_S
+            case "session_superseded":
+                self._sessions.superseded()
+            case "node_retired":
+                raise error
+        return self._backoff.next_s()
+
+    def _body(self, wish: Wish) -> dict[str, Any]:
+        report = self._inventory.latest
+        return messages.heartbeat_body(
+            sent_at=datetime.now(UTC),
+            wish=wish.value,
+            host={**host.facts(), **host.load()},
+            gpus=report.gpus,
+            gpu_errors=report.errors,
+            deployments=self._deployments.reports(),
+        )
+
+    async def _look_at_gpus(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if self._read_at is None or now - self._read_at >= _INVENTORY_EVERY_S:
+            self._read_at = now
+            await self._inventory.read()
+
+    async def _pause(self, delay: float, seen: int) -> None:
+        """Wait, but not when a deployment or the owner's wish changed meanwhile."""
+        await asyncio.sleep(min(delay, _SHORTEST_S))
+        loop = asyncio.get_running_loop()
+        until, wish = loop.time() + delay - _SHORTEST_S, self._state.wish()
+        while (left := until - loop.time()) > 0:
+            if self._state.wish() is not wish:
+                return
+            try:
+                await asyncio.wait_for(self._deployments.bell.after(seen), min(left, 1.0))
+            except TimeoutError:
+                continue
+            return
+
+    def _say(self, reply: HeartbeatReply) -> None:
+        """Log what the portal wants the owner to know, once each."""
+        heard = {message.code for message in reply.messages}
+        for message in reply.messages:
+            if message.code not in self._said:
+                level = _LEVELS.get(message.level, logging.INFO)
+                log.log(
+                    level, "portal.message", extra={"code": message.code, "detail": message.text, "fix": message.fix}
+                )
+        self._said = heard

@@ -1,0 +1,15 @@
+"""The inventory of a simulated node."""
+
+from poolhouse_agent.nvml.inventory import GpuReport
+from poolhouse_agent.simulate import gpus
+
+
+class SimulatedInventory:
+    """Answers like the real inventory, from a profile."""
+
+    def __init__(self, profile: str, *, node: str) -> None:
+        self.latest = GpuReport(gpus=tuple(gpus.report(profile, node=node)), driver="570.133.20", cuda=12080)
+
+    async def read(self) -> GpuReport:
+        """Return the same GPUs again."""
+        return self.latest

@@ -1,0 +1,170 @@
+"""The HTTP side of the simulator: vLLM's routes, its key, its queue limit, its answers."""
+
+import hmac
+import json
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+
+from poolhouse_agent.simulate import faults, validation
+from poolhouse_agent.simulate.behaviours import Behaviour
+from poolhouse_agent.simulate.chat import Chat, Engine
+from poolhouse_agent.simulate.validation import Refused
+
+_GUARDED = ("/v1/", "/v2/")
+_CHARACTERS_PER_TOKEN = 13
+_BUSY = (
+    "The engine is currently busy and cannot accept new requests. Please try again later or on a different instance."
+)
+_VERSION = "0.32.0"
+MAX_BODY_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How the simulated server was started."""
+
+    model: str
+    context_tokens: int
+    max_num_seqs: int
+    tokens_per_second: int
+    api_key: str = ""
+
+
+class Server:
+    """Routes and admission; `behaviour` is asked anew for every request."""
+
+    def __init__(self, options: Options, *, behaviour: Callable[[], Behaviour]) -> None:
+        self._options = options
+        self._behaviour = behaviour
+        self.engine = Engine(model=options.model, max_num_seqs=options.max_num_seqs)
+        self._started_at = int(time.time())
+
+    def application(self) -> web.Application:
+        """The aiohttp application."""
+        application = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[self._guard])
+        application.add_routes([
+            web.get("/health", self._health),
+            web.get("/version", self._version),
+            web.get("/metrics", self._metrics),
+            web.get("/v1/models", self._models),
+            web.post("/v1/chat/completions", self._chat),
+            web.post("/tokenize", self._tokenize),
+        ])  # fmt: skip
+        return application
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Callable[[web.Request], Any]) -> web.StreamResponse:
+        key = self._options.api_key
+        given = request.headers.get("authorization", "").removeprefix("Bearer ")
+        if key and request.path.startswith(_GUARDED) and not hmac.compare_digest(given.encode(), key.encode()):
+            return web.json_response({"error": "Unauthorized"}, status=401)
+        try:
+            response: web.StreamResponse = await handler(request)
+        except Refused as refused:
+            return _json(refused.status, refused.body, request)
+        except web.HTTPNotFound:
+            return _json(404, {"detail": "Not Found"}, request)
+        except web.HTTPMethodNotAllowed:
+            return _json(405, {"detail": "Method Not Allowed"}, request)
+        return response
+
+    async def _health(self, _request: web.Request) -> web.Response:
+        return web.Response()
+
+    async def _version(self, _request: web.Request) -> web.Response:
+        return web.json_response({"version": _VERSION})
+
+    async def _metrics(self, _request: web.Request) -> web.Response:
+        return web.Response(text=self.engine.counters.page(), content_type="text/plain")
+
+    async def _models(self, _request: web.Request) -> web.Response:
+        entry = {
+            "id": self._options.model,
+            "object": "model",
+            "created": self._started_at,
+            "owned_by": "vllm",
+            "root": self._options.model,
+            "parent": None,
+            "max_model_len": self._options.context_tokens,
+        }
+        return web.json_response({"object": "list", "data": [entry]})
+
+    async def _tokenize(self, request: web.Request) -> web.Response:
+        body = json.loads(await request.read())
+        tokens = self.engine.tokens
+        if "messages" in body:
+            ids = tokens.prompt_ids(body["messages"], body.get("tools"))
+        else:
+            ids = tokens.encode(str(body.get("prompt", "")))
+        length = self._options.context_tokens
+        return web.json_response({"count": len(ids), "max_model_len": length, "tokens": ids, "token_strs": None})
+
+    async def _chat(self, request: web.Request) -> web.StreamResponse:
+        raw = await request.read()
+        wanted = validation.parse(raw, served_name=self._options.model)
+        is_probe = wanted.max_tokens == 1 and not wanted.is_stream
+        behaviour = faults.HONEST if is_probe else self._behaviour()  # a bad node passes its own agent's probe
+        answered = await faults.instead_of_an_answer(request, behaviour)
+        if answered is not None:
+            return answered
+        chat = self._admit(wanted, behaviour)
+        async with self.engine.place(wanted.choices):
+            if wanted.is_stream:
+                return await self._stream(request, chat)
+            return _json(200, await chat.whole(), request)
+
+    def _admit(self, wanted: validation.ChatRequest, behaviour: Behaviour) -> Chat:
+        limit = self._options.context_tokens
+        characters = sum(len(str(message.get("content") or "")) for message in wanted.messages)
+        if characters > limit * _CHARACTERS_PER_TOKEN:
+            raise _too_long(limit, f"{characters} characters (more than {limit * _CHARACTERS_PER_TOKEN} characters, which "
+                            f"is the upper bound for {limit} input tokens)", "input_text", characters)  # fmt: skip
+        ids = self.engine.prompt_ids(wanted)
+        if len(ids) >= limit:
+            raise _too_long(limit, f"at least {limit + 1} input tokens, which exceeds this limit even without any output "
+                            "tokens", "input_tokens", limit + 1)  # fmt: skip
+        if wanted.max_tokens is not None and wanted.max_tokens > limit:
+            message = (
+                f"max_tokens={wanted.max_tokens} cannot be greater than max_model_len={limit}. Please request fewer "
+            )
+            raise validation.bad_request(message + "output tokens.", param="max_tokens", value=wanted.max_tokens)
+        if not self.engine.has_room(wanted.choices):
+            self.engine.counters.rejections += 1
+            raise validation.failure(503, _BUSY, "Service Unavailable")
+        budget = min(wanted.max_tokens or limit, limit - len(ids))
+        speed = self._options.tokens_per_second
+        return Chat(wanted, self.engine, behaviour=behaviour, prompt_ids=ids, budget=budget, tokens_per_second=speed)
+
+    async def _stream(self, request: web.Request, chat: Chat) -> web.StreamResponse:
+        response = web.StreamResponse(
+            headers={"content-type": "text/event-stream; charset=utf-8", **_request_id(request)}
+        )
+        await response.prepare(request)
+        try:
+            async for part in chat.events():
+                await response.write(part)
+        except faults.Broken:
+            if request.transport is not None:
+                request.transport.abort()
+            return response
+        await response.write_eof()
+        return response
+
+
+def _too_long(limit: int, found: str, param: str, value: int) -> Refused:
+    message = f"This model's maximum context length is {limit} tokens. However, your prompt contains {found}. "
+    return validation.bad_request(message + "Please reduce the length of the input prompt.", param=param, value=value)
+
+
+def _request_id(request: web.Request) -> dict[str, str]:
+    return {"x-request-id": request.headers.get("x-request-id") or secrets.token_hex(16)}
+
+
+def _json(status: int, body: Any, request: web.Request) -> web.Response:
+    content = json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
+    return web.Response(status=status, body=content, content_type="application/json", headers=_request_id(request))

@@ -1,0 +1,112 @@
+"""Keeps a tunnel to the pool: connects, serves, and connects again."""
+
+import asyncio
+import logging
+import ssl
+
+import aiohttp
+
+from poolhouse_agent import addresses
+from poolhouse_agent.backoff import Backoff
+from poolhouse_agent.errors import ConfigError, PortalError
+from poolhouse_agent.protocol import frames
+from poolhouse_agent.protocol.messages import Session
+from poolhouse_agent.session import SessionKeeper
+from poolhouse_agent.tunnel.connection import Connection, Ending, Serving
+
+log = logging.getLogger(__name__)
+
+_FIRST_DELAY_S = 0.5
+_LONGEST_DELAY_S = 30.0
+_AT_ONCE_S = 0.05
+_STEADY_S = 10.0
+_PING_S = 20.0
+_CONNECT_S = 15.0
+_UNAUTHORIZED = 401
+_CONFLICT = 409
+
+
+class TunnelKeeper:
+    """Runs for ever; `connected` says whether a tunnel is up."""
+
+    def __init__(
+        self,
+        sessions: SessionKeeper,
+        *,
+        server: str,
+        serving: Serving,
+        net: aiohttp.ClientSession,
+        engines: aiohttp.ClientSession,
+    ) -> None:
+        self._sessions = sessions
+        self._server = server
+        self._serving = serving
+        self._net = net
+        self._engines = engines
+        self._backoff = Backoff(first_s=_FIRST_DELAY_S, longest_s=_LONGEST_DELAY_S)
+        self._tls = ssl.create_default_context() if server.startswith("https:") else True
+        self.is_connected = False
+
+    async def run(self) -> None:
+        """Serve the pool until cancelled."""
+        while True:
+            await asyncio.sleep(await self._once())
+
+    async def _once(self) -> float:
+        """Hold one connection from start to end; return how long to wait before the next."""
+        session = self._sessions.current
+        if session is None or self._sessions.is_refused:
+            return _FIRST_DELAY_S
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            ending = await self._connect_and_serve(session)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            log.warning("tunnel.failed", extra={"code": "tunnel_lost", "detail": f"{type(error).__name__}: {error}"})
+            ending = Ending.LOST
+        except (ConfigError, PortalError) as error:
+            log.error("tunnel.refused", extra={"code": error.code, "detail": error.detail, "fix": error.fix})
+            ending = Ending.PROTOCOL
+        if loop.time() - began > _STEADY_S:
+            self._backoff.reset()
+        return self._after(ending, session)
+
+    async def _connect_and_serve(self, session: Session) -> Ending:
+        url = addresses.tunnel_url(session.tunnel_url, server=self._server)
+        try:
+            async with asyncio.timeout(_CONNECT_S):
+                socket = await self._net.ws_connect(
+                    url,
+                    headers={"authorization": f"Bearer {session.token}"},
+                    heartbeat=_PING_S,
+                    max_msg_size=frames.MAX_MESSAGE_BYTES,
+                    compress=0,
+                    ssl=self._tls,
+                )
+        except aiohttp.WSServerHandshakeError as error:
+            return self._refused(error.status)
+        log.info("tunnel.connected", extra={"generation": session.generation})
+        self.is_connected = True
+        try:
+            return await Connection(socket, serving=self._serving, http=self._engines).serve()
+        finally:
+            self.is_connected = False
+
+    def _refused(self, status: int) -> Ending:
+        log.warning("tunnel.refused", extra={"code": "tunnel_lost", "detail": f"status {status}"})
+        if status == _UNAUTHORIZED:
+            return Ending.SESSION_INVALID
+        return Ending.SUPERSEDED if status == _CONFLICT else Ending.LOST
+
+    def _after(self, ending: Ending, session: Session) -> float:
+        """Act on how the connection ended; return the delay before the next."""
+        log.info("tunnel.closed", extra={"ending": ending.value})
+        newer = self._sessions.current
+        has_newer = newer is not None and newer.generation > session.generation
+        if ending in {Ending.GOAWAY, Ending.RESTART} or has_newer:
+            return _AT_ONCE_S
+        if ending is Ending.SESSION_INVALID:
+            self._sessions.drop()
+        elif ending is Ending.SUPERSEDED:
+            self._sessions.superseded()
+        return self._backoff.next_s()

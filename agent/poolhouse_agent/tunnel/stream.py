@@ -1,0 +1,156 @@
+"""One request of the gateway: from the front to the engine and back, within the stream's window."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import aiohttp
+
+from poolhouse_agent import front
+from poolhouse_agent.engine.target import Target
+from poolhouse_agent.errors import AgentError, EngineError, ProtocolError
+from poolhouse_agent.protocol import frames
+from poolhouse_agent.protocol.frames import FrameType, RequestHead
+from poolhouse_agent.tunnel import batching
+from poolhouse_agent.tunnel.batching import EventBatcher
+
+log = logging.getLogger(__name__)
+
+_MAX_BODY_BYTES = 32 << 20
+_EVENTS = "text/event-stream"
+
+Send = Callable[[bytes], Awaitable[None]]
+Route = Callable[[str], Target]
+
+
+class Window:
+    """How many bytes of DATA may still be sent on one stream."""
+
+    def __init__(self) -> None:
+        self._left = frames.INITIAL_WINDOW
+        self._opened = asyncio.Event()
+
+    def widen(self, more: int) -> None:
+        """Allow `more` bytes. Raises ProtocolError when the sum makes no sense."""
+        self._left += more
+        if self._left > frames.MAX_WINDOW:
+            raise ProtocolError(f"a window of {self._left} bytes")
+        self._opened.set()
+
+    async def take(self, wanted: int) -> int:
+        """Wait until something may be sent; return how much of `wanted`."""
+        while self._left <= 0:
+            self._opened.clear()
+            await self._opened.wait()
+        granted = min(wanted, self._left)
+        self._left -= granted
+        return granted
+
+
+class Stream:
+    """Serves one REQUEST frame and ends with END or FAIL."""
+
+    def __init__(self, number: int, *, send: Send, route: Route, http: aiohttp.ClientSession) -> None:
+        self.number = number
+        self.window = Window()
+        self._send = send
+        self._route = route
+        self._http = http
+
+    async def serve(self, head: RequestHead, body: bytes) -> None:
+        """Answer the request. Raises only what ends the tunnel: CancelledError and connection errors of `send`."""
+        try:
+            target = self._route(head.model)
+            with target.in_flight():
+                call = front.admit(head, body, served_name=target.served_name)
+                await self._relay(target, call)
+        except AgentError as error:
+            log.warning("request.failed", extra={"attempt": head.attempt, "code": error.code, "detail": error.detail})
+            await self.fail(error.code, error.detail)
+        else:
+            await self._send(frames.encode_json(FrameType.END, self.number, {}))
+
+    async def fail(self, code: str, detail: str = "") -> None:
+        """Send FAIL."""
+        body = {"code": code, "message": detail[:300]}
+        await self._send(frames.encode_json(FrameType.FAIL, self.number, body))
+
+    async def _relay(self, target: Target, call: front.Call) -> None:
+        response = await _ask(self._http, target, call)
+        try:
+            content_type = response.headers.get("content-type", "")[:100]
+            head = {"status": response.status, "content_type": content_type}
+            await self._send(frames.encode_json(FrameType.HEAD, self.number, head))
+            chunks = _chunks(response)
+            batches = _event_batches(chunks) if content_type.startswith(_EVENTS) else None
+            async for batch in batches or batching.pieces(chunks, limit=_MAX_BODY_BYTES):
+                await self._send_within_window(batch)
+        finally:
+            response.close()  # the engine stops generating when its caller is gone
+
+    async def _send_within_window(self, batch: bytes) -> None:
+        sent = 0
+        while sent < len(batch):
+            granted = await self.window.take(len(batch) - sent)
+            await self._send(frames.encode(FrameType.DATA, self.number, batch[sent : sent + granted]))
+            sent += granted
+
+
+async def _ask(http: aiohttp.ClientSession, target: Target, call: front.Call) -> aiohttp.ClientResponse:
+    headers = {"content-type": "application/json", **target.headers}
+    url = target.base_url + call.path
+    try:
+        return await http.request(call.method, url, data=call.body, headers=headers, allow_redirects=False)
+    except aiohttp.ClientConnectorError:
+        raise EngineError("engine_unreachable", "the engine does not listen") from None
+    except TimeoutError:
+        raise EngineError("engine_timeout", "the engine did not answer in time") from None
+    except aiohttp.ServerDisconnectedError:
+        raise EngineError("engine_died", "the engine closed the connection before it answered") from None
+    except (aiohttp.ClientOSError, ConnectionError):
+        raise EngineError("engine_died", "the connection to the engine broke") from None
+    except (aiohttp.ClientError, ValueError) as error:
+        raise EngineError("engine_protocol", type(error).__name__) from None
+
+
+async def _chunks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    try:
+        async for chunk in response.content.iter_any():
+            yield chunk
+    except TimeoutError:
+        raise EngineError("engine_timeout", "the engine fell silent") from None
+    except aiohttp.ClientPayloadError:
+        raise EngineError("engine_died", "the engine's answer broke off") from None
+    except (aiohttp.ClientOSError, ConnectionError):
+        raise EngineError("engine_died", "the connection to the engine broke") from None
+    except (aiohttp.ClientError, ValueError) as error:
+        raise EngineError("engine_protocol", type(error).__name__) from None
+
+
+async def _event_batches(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield batches of whole events; what waits goes after 40 ms at the latest."""
+    batcher, loop = EventBatcher(), asyncio.get_running_loop()
+    reading = asyncio.ensure_future(anext(chunks, None))
+    due_at: float | None = None
+    try:
+        while True:
+            timeout = None if due_at is None else max(0.0, due_at - loop.time())
+            await asyncio.wait({reading}, timeout=timeout)
+            if reading.done():
+                chunk = reading.result()
+                if chunk is None:
+                    break
+                batcher.feed(chunk)
+                reading = asyncio.ensure_future(anext(chunks, None))
+            is_due = due_at is not None and loop.time() >= due_at
+            while batcher.is_full or (is_due and batcher.has_events):
+                yield batcher.take()
+            if not batcher.has_events:
+                due_at = None
+            elif due_at is None or is_due:
+                due_at = loop.time() + batching.MAX_WAIT_S
+    finally:
+        if not reading.done():
+            reading.cancel()
+    if rest := batcher.rest():
+        yield rest
