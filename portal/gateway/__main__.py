@@ -3,7 +3,6 @@
 import os
 import socket
 
-import uvicorn
 from django.core.exceptions import ImproperlyConfigured
 
 from portal.settings import env
@@ -34,22 +33,9 @@ def listening_socket(address: str) -> socket.socket:
 def main() -> None:
     """Serve until SIGTERM, then let running streams end for at most GATEWAY_DRAIN_S."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings.gateway")
-    config = uvicorn.Config(
-        "portal.gateway.asgi:application",
-        loop="uvloop",
-        http="httptools",
-        ws="websockets-sansio",
-        ws_per_message_deflate=False,
-        ws_max_size=_MESSAGE_BYTES,
-        backlog=_BACKLOG,
-        lifespan="on",
-        access_log=False,
-        log_config=None,
-        proxy_headers=False,
-        server_header=False,
-        timeout_graceful_shutdown=env.integer("GATEWAY_DRAIN_S", 30, low=0, high=3_600),
-    )
-    uvicorn.Server(config).run(sockets=[listening_socket(env.text("GATEWAY_BIND", "127.0.0.1:8001"))])
+    from portal.gateway.server import server
+
+    server().run(sockets=[listening_socket(env.text("GATEWAY_BIND", "127.0.0.1:8001"))])
 
 
 if __name__ == "__main__":

@@ -38,6 +38,11 @@ class Application:
         else:
             await send({"type": "websocket.close", "code": 1008})
 
+    async def drain(self) -> None:
+        """Let running requests end; nothing new is admitted."""
+        if self.process is not None:
+            await self.process.drain()
+
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
         process = GatewayProcess(config.from_environment())

@@ -150,8 +150,13 @@ class Exchange:
 def check_headers(headers: list[tuple[bytes, bytes]]) -> None:
     """Raise ApiError 431 for headers that are too many or too large."""
     if len(headers) > MAX_HEADERS or sum(len(name) + len(value) for name, value in headers) > MAX_HEADER_BYTES:
-        message = f"The request's headers are too large: at most {MAX_HEADERS} and {MAX_HEADER_BYTES} bytes."
-        raise ApiError(431, INVALID_REQUEST, "request_too_large", message)
+        raise headers_too_large()
+
+
+def headers_too_large() -> ApiError:
+    """Return 431."""
+    message = f"The request's headers are too large: at most {MAX_HEADERS} and {MAX_HEADER_BYTES} bytes."
+    return ApiError(431, INVALID_REQUEST, "request_too_large", message)
 
 
 def _too_large() -> ApiError:

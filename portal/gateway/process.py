@@ -65,6 +65,7 @@ class GatewayProcess:
         await self.settlement.start()
         await self.credit.start()
         await self.store.start()
+        await self.hub.start()
         await self.peers.start()
         self._watcher = asyncio.create_task(self._watch())
         log.info("gateway.started", extra={"gateway": self.config.process})

@@ -18,14 +18,44 @@ WITHOUT_EFFECT: Final = frozenset(
     {"metadata", "prompt_cache_key", "safety_identifier", "service_tier", "store", "user"},
 )
 ENGINE_REACHING: Final = frozenset(
-    "add_generation_prompt add_special_tokens best_of cache_salt chat_template continue_final_message "
-    "data_parallel_rank documents echo ec_transfer_params kv_transfer_params logits_processors media_io_kwargs "
-    "mm_processor_kwargs priority prompt_logprobs request_id return_token_ids return_tokens_as_token_ids "
-    "truncate_prompt_tokens use_beam_search vllm_xargs".split()
+    {
+        "add_generation_prompt",
+        "add_special_tokens",
+        "best_of",
+        "cache_salt",
+        "chat_template",
+        "continue_final_message",
+        "data_parallel_rank",
+        "documents",
+        "echo",
+        "ec_transfer_params",
+        "kv_transfer_params",
+        "logits_processors",
+        "media_io_kwargs",
+        "mm_processor_kwargs",
+        "priority",
+        "prompt_logprobs",
+        "request_id",
+        "return_token_ids",
+        "return_tokens_as_token_ids",
+        "truncate_prompt_tokens",
+        "use_beam_search",
+        "vllm_xargs",
+    }
 )
 _RETIRED: Final = {"functions": "use tools", "function_call": "use tool_choice"}
 _HANDLED: Final = frozenset(
-    "max_completion_tokens max_tokens messages model response_format stream stream_options tool_choice tools".split()
+    {
+        "max_completion_tokens",
+        "max_tokens",
+        "messages",
+        "model",
+        "response_format",
+        "stream",
+        "stream_options",
+        "tool_choice",
+        "tools",
+    }
 )
 _MISPLACED_KEYS: Final = frozenset({"api_key", "apikey", "authorization", "x-api-key"})
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from typing import Final
 
 from portal.core import clock
 from portal.gateway.contracts import NodeEntry, Snapshot
@@ -15,9 +14,6 @@ from portal.nodes.services import tunnels
 
 log = logging.getLogger(__name__)
 
-_TOUCH_EVERY: Final = 40  # rounds of `watch`
-_WATCH_S: Final = 0.25
-
 
 class TunnelHub:
     """The tunnels of this process and the links to its peers."""
@@ -29,6 +25,10 @@ class TunnelHub:
         self.is_draining = False
         self._links = links
         self._threads = threads
+
+    async def start(self) -> None:
+        """Give up what a dead process of our name still claims."""
+        await self._threads.run(tunnels.release_all, process=self.process)
 
     def local(self, node_id: int) -> NodeTunnel | None:
         """Return this process's own usable tunnel to the node."""

@@ -1,0 +1,88 @@
+"""uvicorn, taught two things: to let streams end before tunnels close, and to refuse endless headers."""
+
+import socket
+from typing import Any, Final
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from portal.core import ids
+from portal.gateway.asgi import application
+from portal.gateway.exchange import MAX_HEADER_BYTES, headers_too_large
+
+_MAX_URL_BYTES: Final = 8_192
+
+
+class BoundedHttp(HttpToolsProtocol):
+    """HTTP/1.1 whose headers are counted while they arrive, before they are kept."""
+
+    _header_bytes = 0
+
+    def on_message_begin(self) -> None:
+        """Begin to count."""
+        self._header_bytes = 0
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        """Take a piece of the URL."""
+        super().on_url(url)
+        self._header_bytes += len(url)
+        if self._header_bytes > _MAX_URL_BYTES:
+            self._refuse()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header."""
+        super().on_header(name, value)
+        self._header_bytes += len(name) + len(value)
+        if self._header_bytes > MAX_HEADER_BYTES + _MAX_URL_BYTES:
+            self._refuse()
+
+    def _refuse(self) -> None:
+        if self.transport.is_closing():
+            return
+        body = headers_too_large().encoded()
+        lines = [
+            b"HTTP/1.1 431 Request Header Fields Too Large",
+            b"content-type: application/json",
+            b"content-length: %d" % len(body),
+            b"x-request-id: " + str(ids.uuid7()).encode(),
+            b"connection: close",
+        ]
+        self.transport.write(b"\r\n".join(lines) + b"\r\n\r\n" + body)
+        self.transport.close()
+
+
+class DrainingServer(uvicorn.Server):
+    """A server whose listening sockets close first, then its streams end, and only then its tunnels."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop accepting, drain, then close what is left."""
+        for server in self.servers:
+            server.close()
+        for listener in sockets or []:
+            listener.close()
+        await application.drain()
+        await super().shutdown(sockets)
+
+
+def server(**options: Any) -> DrainingServer:
+    """Return the server of one gateway process; `options` go to uvicorn."""
+    return DrainingServer(
+        uvicorn.Config(
+            application,
+            loop="uvloop",
+            http=BoundedHttp,
+            ws="websockets-sansio",
+            ws_per_message_deflate=False,
+            ws_max_size=1_048_576,
+            ws_ping_interval=10.0,
+            ws_ping_timeout=15.0,
+            lifespan="on",
+            access_log=False,
+            log_config=None,
+            proxy_headers=False,
+            server_header=False,
+            timeout_graceful_shutdown=5,
+            **options,
+        )
+    )
