@@ -1,6 +1,6 @@
 """The whole pool under one parent: servers, stand-in, portal, gateways, worker, beat and nodes.
 
-Every child dies with the supervisor. `tend` starts again what died, which is how the demo heals what `demo_break` breaks.
+Every child dies with the supervisor. `tend` starts again what died: so the demo heals what `demo_break` breaks.
 """
 
 import hashlib
