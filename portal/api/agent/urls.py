@@ -1,3 +1,18 @@
-from django.urls import URLPattern
+"""The agent protocol's routes; docs/agent-protocol.md describes them."""
 
-urlpatterns: list[URLPattern] = []
+from django.urls import URLPattern, path, re_path
+
+from portal.api.agent import views
+from portal.core import audience
+
+_session = audience.declare(audience.machine("node_session"))
+_token = audience.declare(audience.machine("enrolment_token"))
+_signature = audience.declare(audience.machine("node_signature"))
+
+urlpatterns: list[URLPattern] = [
+    path("enrol", _token(views.EnrolView.as_view()), name="agent-enrol"),
+    path("session/challenge", _signature(views.ChallengeView.as_view()), name="agent-session-challenge"),
+    path("session", _signature(views.SessionView.as_view()), name="agent-session"),
+    path("heartbeat", _session(views.HeartbeatView.as_view()), name="agent-heartbeat"),
+    re_path(r"^.*$", audience.declare(audience.PUBLIC)(views.UnknownView.as_view()), name="agent-unknown"),
+]
