@@ -1,5 +1,195 @@
-"""Operator pages: prices. The main page's route is named `operators:prices`."""
+"""Operator pages: prices and shares. The main page's route is named `operators:prices`."""
 
-from django.urls import URLPattern
+from datetime import UTC, datetime
 
-urlpatterns: list[URLPattern] = []
+from django import forms
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import path
+
+from portal.billing.models import PriceVersion
+from portal.billing.rules.rating import Terms, charge_nano
+from portal.billing.selectors import prices as price_selectors
+from portal.billing.services import prices as price_services
+from portal.catalog.models import CatalogModel
+from portal.core import clock
+from portal.core.errors import DomainError
+from portal.core.money import BPS, decimal_text, nano_from_text, split_share
+from portal.operators.access import OperatorRequest, operator_page
+from portal.providers.models import Provider, ProviderKind
+
+_SAMPLE = {"prompt": 1000, "cached": 0, "completion": 500}
+
+
+def _nano(value: str) -> int:
+    try:
+        amount = nano_from_text(value)
+    except ValueError as error:
+        raise forms.ValidationError("Write an amount such as 0.25, with at most nine decimals.") from error
+    if amount < 0:
+        raise forms.ValidationError("An amount cannot be negative.")
+    return amount
+
+
+class PriceForm(forms.Form):
+    """A price per million tokens, and from when."""
+
+    prompt = forms.CharField(label="Prompt, per 1M tokens", max_length=24)
+    cached = forms.CharField(label="Cached prompt, per 1M tokens", max_length=24)
+    completion = forms.CharField(label="Completion, per 1M tokens", max_length=24)
+    request_fee = forms.CharField(label="Per request", max_length=24, initial="0")
+    effective_from = forms.DateTimeField(
+        label="From (UTC)",
+        required=False,
+        help_text="Leave empty for now. Running requests keep the price they began with.",
+        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}),
+    )
+
+    def clean(self) -> dict[str, object]:
+        """Turn the four amounts into terms, each with its own message where it cannot be read."""
+        cleaned: dict[str, object] = super().clean() or {}
+        amounts: dict[str, int] = {}
+        for name in ("prompt", "cached", "completion", "request_fee"):
+            if name in cleaned:
+                try:
+                    amounts[name] = _nano(str(cleaned[name]))
+                except forms.ValidationError as error:
+                    self.add_error(name, error)
+        if len(amounts) == 4:  # noqa: PLR2004  all of them could be read
+            cleaned["terms"] = Terms(
+                amounts["prompt"], amounts["cached"], amounts["completion"], amounts["request_fee"]
+            )
+        return cleaned
+
+
+class ShareForm(forms.Form):
+    """What providers get of a charge, and from when."""
+
+    provider = forms.ModelChoiceField(
+        Provider.objects.none(), required=False, empty_label="The whole pool (default)", label="For"
+    )
+    percent = forms.DecimalField(label="Provider's share, percent", min_value=0, max_value=100, decimal_places=2)
+    effective_from = forms.DateTimeField(
+        label="From (UTC)",
+        required=False,
+        help_text="Leave empty for now.",
+        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}),
+    )
+
+
+def _share_form(request: OperatorRequest) -> ShareForm:
+    form = ShareForm(request.POST if request.method == "POST" else None)
+    choice = form.fields["provider"]
+    if isinstance(choice, forms.ModelChoiceField):
+        choice.queryset = Provider.objects.exclude(kind=ProviderKind.HOUSE).order_by("legal_name", "pk")
+    return form
+
+
+@operator_page
+def prices(request: OperatorRequest) -> HttpResponse:
+    """List every model with its price now and the next one, and the shares; set a share."""
+    now = clock.now()
+    form = _share_form(request)
+    if request.method == "POST" and form.is_valid() and _set_share(request, form, now):
+        return redirect("operators:prices")
+    current = price_selectors.prices_at(at=now)
+    models = CatalogModel.objects.order_by("public_id")[:500]
+    context = {
+        "rows": [(model, current.get(model.pk)) for model in models],
+        "upcoming": price_selectors.all_upcoming(now=now),
+        "default_bps": price_selectors.share_at(provider_id=None, at=now),
+        "shares": price_selectors.share_history(),
+        "form": form,
+        "now": now,
+    }
+    return render(request, "operators/prices.html", context)
+
+
+@operator_page
+def model_prices(request: OperatorRequest, model_id: int) -> HttpResponse:
+    """Show a model's price history; preview a new price, then set it."""
+    now = clock.now()
+    model = get_object_or_404(CatalogModel, pk=model_id)
+    current = price_selectors.prices_at(at=now).get(model.pk)
+    form = PriceForm(request.POST or None, initial=_initial(current))
+    preview = None
+    if request.method == "POST" and form.is_valid():
+        if "confirm" in request.POST and _set_price(request, model, form, now):
+            return redirect("operators:model-prices", model_id=model.pk)
+        preview = _preview(form, current, price_selectors.share_at(provider_id=None, at=now))
+    context = {
+        "model": model,
+        "history": price_selectors.price_history(model_id=model.pk),
+        "current": current,
+        "form": form,
+        "preview": preview,
+        "now": now,
+    }
+    return render(request, "operators/model_prices.html", context)
+
+
+def _set_price(request: OperatorRequest, model: CatalogModel, form: PriceForm, now: datetime) -> bool:
+    try:
+        version = price_services.set_price(
+            model=model,
+            terms=form.cleaned_data["terms"],
+            actor=request.actor,
+            now=now,
+            effective_from=_utc(form.cleaned_data["effective_from"]),
+        )
+    except DomainError as refusal:
+        form.add_error(None, f"{refusal.message}{f' ({refusal.fix})' if refusal.fix else ''}")
+        return False
+    messages.success(request, f"Price version {version.version} of {model.public_id} is set.")
+    return True
+
+
+def _set_share(request: OperatorRequest, form: ShareForm, now: datetime) -> bool:
+    try:
+        price_services.set_share(
+            provider=form.cleaned_data["provider"],
+            share_bps=int(form.cleaned_data["percent"] * BPS / 100),
+            actor=request.actor,
+            now=now,
+            effective_from=_utc(form.cleaned_data["effective_from"]),
+        )
+    except DomainError as refusal:
+        form.add_error(None, f"{refusal.message}{f' ({refusal.fix})' if refusal.fix else ''}")
+        return False
+    messages.success(request, "The share is set.")
+    return True
+
+
+def _preview(form: PriceForm, current: PriceVersion | None, share_bps: int) -> dict[str, object]:
+    """Return what a request of 1,000 prompt and 500 completion tokens costs now and then, and who gets what of it."""
+    charge = charge_nano(price=form.cleaned_data["terms"], **_SAMPLE)
+    provider, platform = split_share(charge, share_bps)
+    return {
+        "now_nano": charge_nano(price=current, **_SAMPLE) if current else None,
+        "then_nano": charge,
+        "provider_nano": provider,
+        "platform_nano": platform,
+        "share_bps": share_bps,
+    }
+
+
+def _initial(current: PriceVersion | None) -> dict[str, str]:
+    if current is None:
+        return {}
+    return {
+        "prompt": decimal_text(current.prompt_nano_per_mtok),
+        "cached": decimal_text(current.cached_nano_per_mtok),
+        "completion": decimal_text(current.completion_nano_per_mtok),
+        "request_fee": decimal_text(current.request_nano),
+    }
+
+
+def _utc(moment: datetime | None) -> datetime | None:
+    return None if moment is None else moment.astimezone(UTC)
+
+
+urlpatterns = [
+    path("prices/", prices, name="prices"),
+    path("prices/<int:model_id>/", model_prices, name="model-prices"),
+]

@@ -2,10 +2,11 @@
 
 import django.db.models.deletion
 import django.db.models.expressions
-import portal.billing.models.topups
-import portal.core.ids
 from django.conf import settings
 from django.db import migrations, models
+
+import portal.billing.models.topups
+import portal.core.ids
 
 
 class Migration(migrations.Migration):

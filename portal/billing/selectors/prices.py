@@ -34,3 +34,25 @@ def price_history(*, model_id: int, limit: int = 100) -> QuerySet[PriceVersion]:
 def share_history(*, limit: int = 100) -> QuerySet[ShareVersion]:
     """Return share versions of all providers and the pool, newest first."""
     return ShareVersion.objects.select_related("provider").order_by("-effective_from", "-id")[:limit]
+
+
+def version(*, price_version_id: int) -> PriceVersion | None:
+    """Return one price version."""
+    return PriceVersion.objects.filter(pk=price_version_id).first()
+
+
+def upcoming(*, model_id: int, now: datetime) -> PriceVersion | None:
+    """Return the next price version that is not in force yet."""
+    return PriceVersion.objects.filter(model_id=model_id, effective_from__gt=now).order_by("effective_from").first()
+
+
+def prices_at(*, at: datetime) -> dict[int, PriceVersion]:
+    """Return every model's price version in force at `at`, by model id."""
+    rows = PriceVersion.objects.filter(effective_from__lte=at).order_by("model_id", "-effective_from")
+    return {row.model_id: row for row in rows.distinct("model_id")}
+
+
+def all_upcoming(*, now: datetime, limit: int = 100) -> QuerySet[PriceVersion]:
+    """Return price versions that are not in force yet, soonest first."""
+    rows = PriceVersion.objects.filter(effective_from__gt=now).select_related("model")
+    return rows.order_by("effective_from", "id")[:limit]

@@ -1,0 +1,82 @@
+"""What an organization used and was charged, from the daily sums of posted usage."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+
+from django.db.models import QuerySet, Sum
+
+from portal.accounts.models import ApiKey
+from portal.billing.models import SpendDay
+from portal.catalog.models import CatalogModel
+from portal.metering.models import UsageRecord
+
+GROUPS: Mapping[str, str] = {"model": "model_id", "key": "api_key_id"}
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Sums of one cell: a day of a group, a group, or everything. `group_id` names the model or key."""
+
+    day: date | None
+    group_id: int | None
+    requests: int
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    amount_nano: int
+
+    @property
+    def tokens(self) -> int:
+        """Prompt and completion tokens together."""
+        return self.prompt_tokens + self.completion_tokens
+
+
+_SUMS = {
+    "requests": Sum("requests"),
+    "prompt_tokens": Sum("prompt_tokens"),
+    "cached_tokens": Sum("cached_tokens"),
+    "completion_tokens": Sum("completion_tokens"),
+    "amount_nano": Sum("charge_nano"),
+}
+
+
+def usage_by_day(*, organization_id: int, first: date, last: date, group: str) -> list[Usage]:
+    """Return one row a day and group (a key of GROUPS), days ascending, both ends included."""
+    column = GROUPS[group]
+    rows = _days(organization_id, first, last).values("day", column).annotate(**_SUMS).order_by("day", column)
+    return [Usage(group_id=row.pop(column), **row) for row in rows]
+
+
+def detail(*, organization_id: int, first: date, last: date, limit: int = 100_000) -> list[SpendDay]:
+    """Return the daily sums themselves, by day, model and key, for an export."""
+    return list(_days(organization_id, first, last).order_by("day", "model_id", "api_key_id")[:limit])
+
+
+def spent(*, organization_id: int, first: date, last: date) -> int:
+    """Return what the organization was charged in these days, both ends included."""
+    return int(_days(organization_id, first, last).aggregate(total=Sum("charge_nano", default=0))["total"])
+
+
+def model_names(ids: set[int]) -> dict[int, str]:
+    """Return the public ids of models."""
+    return dict(CatalogModel.objects.filter(pk__in=ids).values_list("pk", "public_id"))
+
+
+def key_names(*, organization_id: int, ids: set[int]) -> dict[int, str]:
+    """Return the names of the organization's keys, with their public ids where two share a name."""
+    keys = list(ApiKey.objects.filter(organization=organization_id, pk__in=ids).order_by("pk"))
+    names = [key.name for key in keys]
+    return {key.pk: f"{key.name} ({key.public_id})" if names.count(key.name) > 1 else key.name for key in keys}
+
+
+def latest_requests(*, organization_id: int, before: datetime | None = None, limit: int = 25) -> QuerySet[UsageRecord]:
+    """Return the organization's last attempts, newest first, without their routing."""
+    rows = UsageRecord.objects.filter(organization_id=organization_id)
+    if before is not None:
+        rows = rows.filter(closed_at__lt=before)
+    return rows.defer("routing").order_by("-closed_at", "request_id", "attempt")[:limit]
+
+
+def _days(organization_id: int, first: date, last: date) -> QuerySet[SpendDay]:
+    return SpendDay.objects.filter(organization_id=organization_id, day__gte=first, day__lte=last)

@@ -1,0 +1,88 @@
+"""Statements as pages and files, the same for customers and providers."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from django.conf import settings
+from django.http import Http404
+
+from portal.billing.rules import periods
+from portal.billing.rules import statements as rules
+from portal.billing.rules.export import csv_text
+from portal.billing.rules.periods import Period
+from portal.billing.rules.statements import Content
+from portal.billing.selectors import statements
+from portal.billing.selectors.statements import Party
+from portal.core.money import decimal_text
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One month of a party: frozen under a number, or live until the month is closed."""
+
+    month: str
+    number: str
+    sha256: str
+    frozen_at: datetime | None
+    content: Content
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the list of statements."""
+
+    month: str
+    number: str
+    frozen_at: datetime | None
+    closing_nano: int | None
+
+
+def listed(party: Party, *, now: datetime) -> list[Entry]:
+    """Return the party's months: the one that runs, then the frozen ones, newest first."""
+    frozen = [
+        Entry(
+            month=f"{row.starts_at:%Y-%m}",
+            number=row.number,
+            frozen_at=row.frozen_at,
+            closing_nano=rules.from_json(row.content).closing_nano,
+        )
+        for row in statements.frozen(party=party)
+    ]
+    known = {entry.month for entry in frozen}
+    this = periods.month_of(now)
+    live = [Entry(str(period), "", None, None) for period in (this, periods.month_before(this))]
+    return [*(entry for entry in live if entry.month not in known), *frozen]
+
+
+def find(party: Party, *, month: str, now: datetime) -> Shown:
+    """Return the party's statement of a month such as `2026-11`. Raises Http404 for a month that is not or not yet."""
+    period = _period(month)
+    if period.starts_at > now:
+        raise Http404("this month has not begun")
+    row = next((row for row in statements.frozen(party=party) if row.starts_at == period.starts_at), None)
+    if row is not None:
+        return Shown(month, row.number, row.sha256, row.frozen_at, rules.from_json(row.content))
+    content = statements.content(party=party, period=period, currency=settings.CURRENCY)
+    return Shown(month, "", "", None, content)
+
+
+def as_csv(shown: Shown) -> str:
+    """Return the statement's lines as CSV with full precision; the amounts add up from opening to closing."""
+    content = shown.content
+    sign = 1 if content.kind == "provider" else -1
+    rows: list[tuple[object, ...]] = [("opening", content.starts_at, "", "", "", decimal_text(content.opening_nano))]
+    rows += [
+        ("usage", shown.month, line.model, line.node, line.requests, decimal_text(sign * line.amount_nano))
+        for line in content.usage
+    ]
+    rows += [(line.kind, line.at, "", line.note, "", decimal_text(line.amount_nano)) for line in content.entries]
+    rows.append(("closing", content.ends_at, "", "", "", decimal_text(content.closing_nano)))
+    return csv_text(header=["line", "at_utc", "model", "detail", "requests", f"amount_{content.currency}"], rows=rows)
+
+
+def _period(month: str) -> Period:
+    try:
+        start = datetime.strptime(month, "%Y-%m").replace(tzinfo=UTC)
+    except ValueError as error:
+        raise Http404("a month looks like 2026-11") from error
+    return periods.month_of(start)
