@@ -21,7 +21,7 @@ class TrustedProxyScheme:
         forwarded = request.headers.get("x-forwarded-proto", "").split(",")[-1].strip().lower()
         if forwarded == "https" and is_trusted(request.META.get("REMOTE_ADDR", ""), settings.TRUSTED_PROXIES):
             request.META["wsgi.url_scheme"] = "https"
-            request._get_scheme = lambda: "https"  # type: ignore[method-assign]  # noqa: SLF001  Django's own seam
+            request._get_scheme = lambda: "https"  # type: ignore[attr-defined]  # noqa: SLF001  Django's own seam
         return self.get_response(request)
 
 

@@ -8,6 +8,8 @@ from portal.api.fields import Flag, Readings, Text, Whole
 from portal.nodes.models import ObservedState
 from portal.nodes.rules import beats
 
+Reports = serializers.ListSerializer[Any]
+
 
 class HostSerializer(serializers.Serializer[Any]):
     """What a machine says of itself when it joins."""
@@ -120,9 +122,11 @@ class HeartbeatRequest(serializers.Serializer[Any]):
     agent_version = Text(cut=32)
     wish = serializers.ChoiceField(["serve", "drain", "leave"])
     host = Readings(default=dict)
-    gpus = serializers.ListSerializer(child=GpuReport(), max_length=beats.MAX_GPUS, default=list)
-    gpu_errors = serializers.ListSerializer(child=GpuErrorReport(), max_length=beats.MAX_GPUS, default=list)
-    deployments = serializers.ListSerializer(child=DeploymentReport(), max_length=beats.MAX_DEPLOYMENTS, default=list)
+    gpus: Reports = serializers.ListSerializer(child=GpuReport(), max_length=beats.MAX_GPUS, default=list)
+    gpu_errors: Reports = serializers.ListSerializer(child=GpuErrorReport(), max_length=beats.MAX_GPUS, default=list)
+    deployments: Reports = serializers.ListSerializer(
+        child=DeploymentReport(), max_length=beats.MAX_DEPLOYMENTS, default=list
+    )
 
 
 class DesiredDeployment(serializers.Serializer[Any]):

@@ -5,6 +5,7 @@ from datetime import datetime
 
 from django.db import transaction
 
+from portal.accounts.services.organizations import require_active
 from portal.audit import services as audit
 from portal.audit.services import Actor
 from portal.catalog.models import CatalogModel, ModelState
@@ -49,6 +50,7 @@ def deploy(  # noqa: PLR0913  a deployment is these five facts, by whom and when
         raise ModelNotActive(f"{model.public_id} is {model.state}", param="model")
     with transaction.atomic():
         locked = locks.node_by_id(node.pk)
+        require_active(locked.provider.organization)
         sessions.require_open(locked)
         _require_engine(locked, engine)
         row = Deployment.objects.filter(node=locked, model=model).first()

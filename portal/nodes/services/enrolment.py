@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from django.db import IntegrityError, transaction
 
 from portal.accounts.models import User
+from portal.accounts.services.organizations import require_active
 from portal.audit import services as audit
 from portal.audit.services import Actor
 from portal.core import ids
@@ -87,6 +88,7 @@ def create_token(
     ttl: timedelta = DEFAULT_TTL,
 ) -> CreatedToken:
     """Make a token for one machine. Raises InvalidValue."""
+    require_active(provider.organization)
     if not timedelta(0) < ttl <= LONGEST_TTL:
         raise InvalidValue("a token lives up to seven days", param="ttl")
     text = TOKEN_PREFIX + ids.random_text(_SECRET_LENGTH)

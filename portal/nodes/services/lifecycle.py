@@ -4,6 +4,7 @@ from datetime import datetime
 
 from django.db import transaction
 
+from portal.accounts.services.organizations import require_active
 from portal.audit import services as audit
 from portal.audit.services import Actor
 from portal.core.errors import Conflict, InvalidValue
@@ -25,6 +26,7 @@ def drain(*, node_id: str, actor: Actor, now: datetime) -> Node:
     """Send no new requests to the node; it rests once running ones have ended. Raises NodeRetired, NodeSuspended."""
     with transaction.atomic():
         node = locks.node(node_id)
+        require_active(node.provider.organization)
         sessions.require_open(node)
         if not node.is_drain_wanted:
             node.is_drain_wanted = True
@@ -39,6 +41,7 @@ def resume(*, node_id: str, actor: Actor, now: datetime) -> Node:
     """Let a drained node take requests again; its next heartbeat moves it. Raises NodeRetired, NodeSuspended."""
     with transaction.atomic():
         node = locks.node(node_id)
+        require_active(node.provider.organization)
         sessions.require_open(node)
         if node.is_drain_wanted:
             node.is_drain_wanted = False

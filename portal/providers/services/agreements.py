@@ -6,6 +6,7 @@ from datetime import datetime
 from django.db import IntegrityError, transaction
 
 from portal.accounts.models import User
+from portal.accounts.services.organizations import require_active
 from portal.audit import services as audit
 from portal.audit.services import Actor
 from portal.core.errors import Conflict, InvalidValue
@@ -51,6 +52,7 @@ def accept_agreement(
     """Accept the version in force; accepting it twice is the same acceptance. Raises AgreementChanged."""
     with transaction.atomic():
         provider = locks.provider(provider_id)
+        require_active(provider.organization)
         current = agreements.current_agreement(now=now)
         if current is None or current.version != version:
             raise AgreementChanged("another version is in force now; read it before you accept")

@@ -6,6 +6,7 @@ from datetime import datetime
 from django.db import IntegrityError, transaction
 
 from portal.accounts.models import Organization
+from portal.accounts.services import organizations
 from portal.audit import services as audit
 from portal.audit.services import Actor
 from portal.core.errors import Conflict, InvalidValue
@@ -39,10 +40,13 @@ def create_provider(
     now: datetime,
 ) -> Provider:
     """Give the organization a provider's side, as a draft. Raises ProviderExists, InvalidValue."""
+    organizations.require_active(organization)
     provider = Provider(organization=organization, kind=kind, created_at=now, **_fields(profile))
     try:
         with transaction.atomic():
             provider.save(force_insert=True)
+            if not organization.is_provider:
+                organizations.open_side(organization=organization, side="provider", actor=actor, now=now)
             _record(provider, "provider.created", actor=actor, now=now)
     except IntegrityError as error:
         raise ProviderExists("this organization is already a provider") from error
@@ -50,9 +54,10 @@ def create_provider(
 
 
 def update_profile(*, provider_id: str, profile: Profile, actor: Actor, now: datetime) -> Provider:
-    """Change the profile. A rejected provider becomes a draft's equal and may be submitted again."""
+    """Change the profile. Raises InvalidValue."""
     with transaction.atomic():
         provider = locks.provider(provider_id)
+        organizations.require_active(provider.organization)
         fields = _fields(profile)
         for name, value in fields.items():
             setattr(provider, name, value)
@@ -65,6 +70,7 @@ def submit_provider(*, provider_id: str, actor: Actor, now: datetime) -> Provide
     """Hand the profile to the operator for approval. Raises ProviderMoveRefused."""
     with transaction.atomic():
         provider = locks.provider(provider_id)
+        organizations.require_active(provider.organization)
         states.require_move(before=provider.state, after=ProviderState.SUBMITTED)
         provider.state, provider.state_reason = ProviderState.SUBMITTED, ""
         provider.save(update_fields=["state", "state_reason"])
