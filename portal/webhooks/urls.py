@@ -1,3 +1,12 @@
-from django.urls import URLPattern
+"""Where Stripe sends events."""
 
-urlpatterns: list[URLPattern] = []
+from django.urls import path
+
+from portal.webhooks import views
+
+app_name = "webhooks"
+urlpatterns = [
+    path("stripe/", views.platform, name="platform"),
+    path("stripe/connect/", views.connect, name="connect"),
+    path("stripe/events/", views.events, name="events"),
+]

@@ -1,48 +1,13 @@
-"""Paying providers: their account at Stripe, payouts and each attempt to send one."""
+"""Payouts, who approved them, and each attempt to send one."""
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
 
 from portal.core import ids
 
 
 def _payout_id() -> str:
     return ids.public_id("payout")
-
-
-class AccountState(models.TextChoices):
-    """What a provider's Stripe account can do, computed from the account itself."""
-
-    NOT_STARTED = "not_started"
-    ONBOARDING = "onboarding"
-    IN_REVIEW = "in_review"
-    ACTIVE = "active"
-    ACTION_REQUIRED = "action_required"
-    RESTRICTED = "restricted"
-    UNSUPPORTED = "unsupported"
-    CLOSED = "closed"
-
-
-class PayoutAccount(models.Model):
-    """A provider's account at Stripe; the state is pulled, never taken from one webhook."""
-
-    provider = models.OneToOneField("providers.Provider", on_delete=models.PROTECT, related_name="payout_account")
-    stripe_account = models.CharField(max_length=64, null=True, blank=True, unique=True)
-    state = models.CharField(max_length=16, choices=AccountState, default=AccountState.NOT_STARTED)
-    state_code = models.CharField(max_length=64, blank=True)
-    requirements = models.JSONField(default=list)
-    due_at = models.DateTimeField(null=True, blank=True)
-    bank_payouts_status = models.CharField(max_length=24, blank=True)
-    fetched_at = models.DateTimeField(null=True, blank=True)
-    created_at = models.DateTimeField()
-
-    class Meta:
-        constraints = [
-            models.CheckConstraint(condition=Q(state__in=AccountState.values), name="payout_account_state_known"),
-        ]
-
-    def __str__(self) -> str:
-        return self.stripe_account or f"provider {self.provider_id}"
 
 
 class PayoutState(models.TextChoices):
@@ -79,14 +44,26 @@ class Payout(models.Model):
     state_reason = models.CharField(max_length=240, blank=True)
     approval_hash = models.CharField(max_length=64, blank=True)
     stripe_transfer = models.CharField(max_length=64, null=True, blank=True, unique=True)
+    reversed_minor = models.BigIntegerField(default=0)
     bank_state = models.CharField(max_length=16, blank=True)
     created_at = models.DateTimeField()
+    changed_at = models.DateTimeField()
     sent_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
+        indexes = [models.Index(fields=["provider", "-created_at"], name="payout_of_provider")]
         constraints = [
             models.CheckConstraint(condition=Q(amount_minor__gt=0), name="payout_positive"),
+            models.CheckConstraint(
+                condition=Q(reversed_minor__gte=0, reversed_minor__lte=F("amount_minor")),
+                name="payout_reversed_in_bounds",
+            ),
             models.CheckConstraint(condition=Q(state__in=PayoutState.values), name="payout_state_known"),
+            models.CheckConstraint(
+                condition=~Q(state__in=["transferred", "reversed"]) | Q(stripe_transfer__isnull=False),
+                name="payout_sent_names_transfer",
+            ),
+            models.CheckConstraint(condition=Q(period_end__gt=F("period_start")), name="payout_period_forward"),
             models.UniqueConstraint(
                 fields=["provider", "currency"],
                 condition=Q(state__in=OPEN_STATES),

@@ -1,0 +1,1 @@
+"""Questions of the payouts room; no I/O."""

@@ -1,0 +1,12 @@
+"""How much of a balance can be sent: whole minor units, or whole units where the banks know no smaller ones."""
+
+from portal.core import money
+
+_WHOLE_UNITS = frozenset({"isk", "huf", "twd", "ugx"})
+
+
+def payable_minor(nano: int, currency: str) -> int:
+    """Return the largest amount that can be sent; the rest stays payable."""
+    minor, _ = money.minor_from_nano(max(nano, 0), currency)
+    step = 10 ** money.exponent(currency) if currency.lower() in _WHOLE_UNITS else 1
+    return int(minor - minor % step)

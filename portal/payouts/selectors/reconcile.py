@@ -1,0 +1,65 @@
+"""What must be equal between payouts and the ledger, for `ledger_check`."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from django.db.models import Sum
+
+from portal.billing.models import LedgerAccount, LedgerTransfer
+from portal.billing.rules.accounts import Kind
+from portal.billing.rules.differences import Difference
+from portal.billing.selectors import balances
+from portal.core import money
+from portal.payouts.models import OPEN_STATES, Payout, PayoutState
+
+CLEARING_ALARM = timedelta(hours=48)
+_IN_DOUBT = [PayoutState.SENDING, PayoutState.UNKNOWN]
+_SENT = [PayoutState.TRANSFERRED, PayoutState.REVERSED]
+
+
+def differences(*, now: datetime) -> list[Difference]:
+    """Return every difference: clearing = open payouts, sent postings = payouts sent, no payout open for too long."""
+    return [*_clearing(), *_sent(), *_reversed(), *_stale(now)]
+
+
+def _clearing() -> Iterator[Difference]:
+    """Each provider's clearing account holds exactly its open payouts."""
+    expected: dict[str, int] = defaultdict(int)
+    for payout in Payout.objects.select_related("provider").filter(state__in=OPEN_STATES).exclude(state="draft"):
+        expected[payout.provider.public_id] += money.nano_from_minor(payout.amount_minor, payout.currency)
+    actual = {row.owner: balances.balance_of(row) for row in LedgerAccount.objects.filter(kind=Kind.PAYOUT_CLEARING)}
+    yield from _compare("payout_clearing", expected, actual)
+
+
+def _sent() -> Iterator[Difference]:
+    """Each payout that was sent is booked once, and nothing else is booked as sent."""
+    rows = Payout.objects.filter(state__in=_SENT).order_by("pk").iterator()
+    expected = {row.public_id: int(money.nano_from_minor(row.amount_minor, row.currency)) for row in rows}
+    yield from _compare("payout_sent", expected, _posted("payout_sent"))
+
+
+def _reversed() -> Iterator[Difference]:
+    """Each reversal of a transfer is booked in full."""
+    rows = Payout.objects.filter(reversed_minor__gt=0).order_by("pk").iterator()
+    expected = {row.public_id: int(money.nano_from_minor(row.reversed_minor, row.currency)) for row in rows}
+    yield from _compare("payout_reversed", expected, _posted("transfer_reversed"))
+
+
+def _posted(kind: str) -> dict[str, int]:
+    rows = LedgerTransfer.objects.filter(tx__kind=kind).values("tx__source_id").annotate(sum=Sum("amount"))
+    return {str(row["tx__source_id"]): int(row["sum"]) for row in rows.order_by("tx__source_id")}
+
+
+def _stale(now: datetime) -> Iterator[Difference]:
+    """No outcome stays unknown for days."""
+    rows = Payout.objects.filter(state__in=_IN_DOUBT, changed_at__lt=now - CLEARING_ALARM).order_by("pk")
+    for row in rows:
+        yield Difference(code="payout_in_doubt", subject=row.public_id, expected="known within 48 h", actual=row.state)
+
+
+def _compare(code: str, expected: dict[str, int], actual: dict[str, int]) -> Iterator[Difference]:
+    for subject in sorted({*expected, *actual}):
+        ours, theirs = expected.get(subject, 0), actual.get(subject, 0)
+        if ours != theirs:
+            yield Difference(code=code, subject=subject, expected=str(ours), actual=str(theirs))

@@ -1,0 +1,51 @@
+"""Periodic work of the payouts room."""
+
+import logging
+from datetime import timedelta
+
+from celery import shared_task
+
+from portal.core import clock
+from portal.integrations.stripe_errors import PaymentError
+from portal.payouts.errors import AccountGone, PayoutNotSendable
+from portal.payouts.selectors import accounts as account_selectors
+from portal.payouts.services import accounts, runs, sending
+
+LOOK_AGAIN_AFTER = timedelta(hours=6)
+
+log = logging.getLogger(__name__)
+
+
+@shared_task(name="payouts.send_payout", acks_late=True)
+def send_payout(*, payout_id: int, **_: object) -> None:
+    """Send one approved payout; where another worker was faster there is nothing left to do."""
+    try:
+        sending.send(payout_id=payout_id, now=clock.now())
+    except PayoutNotSendable as error:
+        log.info("payout.not_sendable", extra={"payout_id": payout_id, "reason": error.message})
+
+
+@shared_task(name="payouts.run", acks_late=True)
+def run(**_: object) -> None:
+    """Find out about unknown payouts and send what waits."""
+    runs.run(now=clock.now())
+
+
+@shared_task(name="payouts.refresh_account", acks_late=True)
+def refresh_account(*, provider_id: str, **_: object) -> None:
+    """Read one provider's account at Stripe."""
+    accounts.refresh(provider_id=provider_id, now=clock.now())
+
+
+@shared_task(name="payouts.refresh_accounts", acks_late=True)
+def refresh_accounts(**_: object) -> None:
+    """Read every account that nobody has looked at for a while: an event may have been lost."""
+    now = clock.now()
+    for provider_id in account_selectors.unsettled(fetched_before=now - LOOK_AGAIN_AFTER):
+        try:
+            accounts.refresh(provider_id=provider_id, now=now)
+        except (PaymentError, AccountGone) as error:
+            log.warning("payout.account_not_read", extra={"provider": provider_id, "code": error.code})
+
+
+BEAT = {"payouts.run": 60, "payouts.refresh_accounts": 600}

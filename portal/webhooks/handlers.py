@@ -1,0 +1,88 @@
+"""What each type of event makes us look at. A handler gets ids, fetches the object and reconciles our row with it."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import ClassVar
+
+from portal.billing.selectors import topups as topup_selectors
+from portal.billing.services import topups
+from portal.core.errors import NotFound
+from portal.payouts.selectors import accounts as account_selectors
+from portal.payouts.services import accounts, bank
+from portal.webhooks.models import StripeEvent
+
+Handler = Callable[[StripeEvent, datetime], None]
+
+
+class UnknownReference(NotFound):
+    """The event names something we do not have yet; it may come, so the event waits."""
+
+    code: ClassVar[str] = "unknown_reference"
+
+
+class NotBooked(NotFound):
+    """Money moved at Stripe that this version does not book; an operator has to."""
+
+    code: ClassVar[str] = "not_booked"
+
+
+def handle_checkout(event: StripeEvent, now: datetime) -> None:
+    """A Checkout session changed."""
+    topup_id = topup_selectors.id_of_session(event.object_id)
+    if topup_id is None:
+        raise UnknownReference(f"no purchase has session {event.object_id}")
+    topups.fulfil(topup_id=topup_id, now=now)
+
+
+def handle_transfer(event: StripeEvent, now: datetime) -> None:
+    """A transfer was taken back, in part or in full."""
+    if bank.note_transfer(transfer=event.object_id, now=now) is None:
+        raise UnknownReference(f"no payout has transfer {event.object_id}")
+
+
+def handle_bank_payout(event: StripeEvent, now: datetime) -> None:
+    """A provider's bank answered."""
+    if not account_selectors.provider_of_account(event.account):
+        raise UnknownReference(f"no provider has account {event.account}")
+    bank.note_bank_payout(account=event.account, bank_payout=event.object_id)
+
+
+def handle_account(event: StripeEvent, now: datetime) -> None:
+    """A provider's account changed."""
+    provider = account_selectors.provider_of_account(event.object_id or event.account)
+    if not provider:
+        raise UnknownReference(f"no provider has account {event.object_id or event.account}")
+    accounts.refresh(provider_id=provider, now=now)
+
+
+def refuse_unbooked(event: StripeEvent, now: datetime) -> None:
+    """Money moved in a way this version does not book: never pass it over in silence."""
+    raise NotBooked(f"{event.type} of {event.object_id} is not booked", fix="book it by hand, then run ledger_check")
+
+
+PLATFORM: dict[str, Handler] = {
+    "checkout.session.completed": handle_checkout,
+    "checkout.session.async_payment_succeeded": handle_checkout,
+    "checkout.session.async_payment_failed": handle_checkout,
+    "checkout.session.expired": handle_checkout,
+    "transfer.reversed": handle_transfer,
+    "charge.refunded": refuse_unbooked,
+    "charge.dispute.funds_withdrawn": refuse_unbooked,
+    "charge.dispute.funds_reinstated": refuse_unbooked,
+}
+CONNECT: dict[str, Handler] = {
+    "account.updated": handle_account,
+    "payout.created": handle_bank_payout,
+    "payout.updated": handle_bank_payout,
+    "payout.paid": handle_bank_payout,
+    "payout.failed": handle_bank_payout,
+    "payout.canceled": handle_bank_payout,
+}
+EVENTS: dict[str, Handler] = {
+    "v2.core.account.updated": handle_account,
+    "v2.core.account.closed": handle_account,
+    "v2.core.account[requirements].updated": handle_account,
+    "v2.core.account[configuration.recipient].updated": handle_account,
+    "v2.core.account[configuration.recipient].capability_status_updated": handle_account,
+}
+BY_SOURCE: dict[str, dict[str, Handler]] = {"platform": PLATFORM, "connect": CONNECT, "events": EVENTS}
