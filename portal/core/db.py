@@ -19,3 +19,14 @@ def advisory_lock(name: str) -> Iterator[None]:
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [name])
         yield
+
+
+@contextmanager
+def one_snapshot() -> Iterator[None]:
+    """Let everything inside read one state of the database and write nothing; inside a transaction it is that one."""
+    is_own_transaction = not connection.in_atomic_block
+    with transaction.atomic():
+        if is_own_transaction:
+            with connection.cursor() as cursor:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        yield

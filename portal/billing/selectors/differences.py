@@ -7,6 +7,7 @@ Each query returns (subject, expected, actual). They read one snapshot, so a run
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from django.db import connection
 
@@ -36,6 +37,13 @@ _USAGE_KEY = (
     "usage.opened_on = posting.opened_on AND usage.request_id = posting.request_id AND usage.attempt = posting.attempt"
 )
 _NAME = "usage.request_id || '/' || usage.attempt"
+
+POSTED_WITHIN = timedelta(hours=1)
+_WAITING = """
+    SELECT count(*), min(usage.closed_at) FROM metering_usagequeue queue
+    JOIN metering_usagerecord usage USING (opened_on, request_id, attempt)
+    WHERE queue.reader = 'billing' AND usage.closed_at < %s
+"""
 
 LEDGER = (
     Check(
@@ -251,3 +259,12 @@ def found() -> Iterator[Difference]:
             cursor.execute(check.sql)
             for subject, expected, actual in cursor.fetchall():
                 yield Difference(check.code, str(subject), str(expected), str(actual))
+
+
+def waiting(*, now: datetime) -> Iterator[Difference]:
+    """Yield what keeps usage from being booked: records that wait although the poster had time enough."""
+    with connection.cursor() as cursor:
+        cursor.execute(_WAITING, [now - POSTED_WITHIN])
+        count, oldest = cursor.fetchone()
+    if count:
+        yield Difference("usage_waits", f"{count} records", f"posted within {POSTED_WITHIN}", f"waiting since {oldest}")

@@ -146,6 +146,11 @@ def apply_usage(*, budget_lease_id: int, charge_nano: int) -> None:
         )
 
 
+def window_end(now: datetime) -> datetime:
+    """Return when the window that `now` falls in ends."""
+    return periods.month_of(now).ends_at
+
+
 def _window(api_key_id: int, now: datetime) -> BudgetWindow:
     """Return this month's window with the key's cap of today."""
     month = periods.month_of(now)

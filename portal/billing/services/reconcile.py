@@ -3,24 +3,17 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from django.db import connection, transaction
-
 from portal.billing.models import Statement
 from portal.billing.rules import statements as rules
 from portal.billing.rules.differences import Difference
 from portal.billing.selectors import differences as selector
-
-_SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+from portal.core import db
 
 
 def differences(*, now: datetime) -> list[Difference]:
-    """Return all that differs, from one snapshot of the database (`now` decides what is late, e.g. at payouts)."""
-    is_own_transaction = not connection.in_atomic_block
-    with transaction.atomic():
-        if is_own_transaction:
-            with connection.cursor() as cursor:
-                cursor.execute(_SNAPSHOT)
-        return [*selector.found(), *_damaged_statements()]
+    """Return all that differs, from one snapshot of the database; `now` decides what waits for too long."""
+    with db.one_snapshot():
+        return [*selector.found(), *selector.waiting(now=now), *_damaged_statements()]
 
 
 def _damaged_statements() -> Iterator[Difference]:
