@@ -2,13 +2,14 @@
 
 import os
 
-from celery import Celery
 from celery.signals import setup_logging
+
+from portal.integrations.queue import app
+
+__all__ = ["app"]
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings.production")
 
-app = Celery("poolhouse")
-app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 
 

@@ -174,9 +174,12 @@ CELERY_WORKER_REDIRECT_STDOUTS = False
 CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = True
 CELERY_BEAT_SCHEDULER = "portal.beat.SharedScheduler"
 CELERY_BEAT_MAX_LOOP_INTERVAL = 1
+# A page does not wait for a broker that is away; what it committed is found again by the periodic tasks.
+_PUBLISH_RETRIES = {"max_retries": 1, "interval_start": 0, "interval_step": 0.1, "interval_max": 0.1}
+CELERY_TASK_PUBLISH_RETRY_POLICY = _PUBLISH_RETRIES
 # A task that a killed worker held returns to the queue after the visibility timeout. Time limits end every task before
 # that, so that none runs twice at once for this reason.
-CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 300}
+CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = {"visibility_timeout": 300, **_PUBLISH_RETRIES}
 CELERY_TASK_SOFT_TIME_LIMIT = 210
 CELERY_TASK_TIME_LIMIT = 240
 

@@ -2,7 +2,7 @@
 
 from portal.settings import env, logs
 from portal.settings.base import *  # noqa: F403  settings modules extend one another
-from portal.settings.base import INSTALLED_APPS, SECRET_KEY
+from portal.settings.base import CELERY_BROKER_TRANSPORT_OPTIONS, INSTALLED_APPS, SECRET_KEY
 
 IS_PRODUCTION = False
 SECRET_KEY = SECRET_KEY or "local-only-not-a-secret-" + "0" * 40
@@ -13,7 +13,7 @@ WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = True
 
 # A killed worker's tasks come back quickly, so that the demo can show it.
-CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 20}
+CELERY_BROKER_TRANSPORT_OPTIONS = {**CELERY_BROKER_TRANSPORT_OPTIONS, "visibility_timeout": 20}
 CELERY_TASK_SOFT_TIME_LIMIT = 12
 CELERY_TASK_TIME_LIMIT = 15
 

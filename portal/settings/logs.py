@@ -63,6 +63,10 @@ def settings(*, formatter: str, level: str) -> dict[str, Any]:
         "loggers": {
             "django": {"handlers": [], "level": "INFO", "propagate": True},
             "django.server": {"handlers": [], "level": "INFO", "propagate": True},
+            # A line for each periodic task each second says nothing; failures are errors and stay.
+            "celery.app.trace": {"level": "WARNING"},
+            "celery.beat": {"level": "WARNING"},
+            "celery.worker.strategy": {"level": "WARNING"},
             "httpx": {"level": "WARNING"},
             "stripe": {"level": "WARNING"},
             "uvicorn.access": {"handlers": [], "level": "WARNING", "propagate": True},
