@@ -17,8 +17,10 @@ from poolhouse_agent.engine import http, process
 from poolhouse_agent.engine.choose import Workshop
 from poolhouse_agent.engine.deployment import Timing
 from poolhouse_agent.engine.deployments import Deployments
+from poolhouse_agent.engine.gpus import GpuChoice
 from poolhouse_agent.errors import ConfigError
 from poolhouse_agent.heartbeat import Heart, Inventory
+from poolhouse_agent.nvml.inventory import GpuReport
 from poolhouse_agent.nvml.inventory import Inventory as NvmlInventory
 from poolhouse_agent.session import SessionKeeper
 from poolhouse_agent.state import Membership, State, Wish
@@ -122,16 +124,18 @@ def _on_this_machine(
     state: State, config: Config, membership: Membership, engines: aiohttp.ClientSession
 ) -> tuple[Workshop, Inventory]:
     if not membership.simulate:
-        return Workshop(config, engines, state.engines), NvmlInventory(library=config.nvml)
+        inventory = NvmlInventory(library=config.nvml)
+        return Workshop(config, engines, state.engines, GpuChoice(lambda: inventory.latest)), inventory
     from poolhouse_agent.simulate import profile
     from poolhouse_agent.simulate.inventory import SimulatedInventory
 
     try:
-        simulated = profile.parse(membership.simulate)
+        wanted = profile.parse(membership.simulate)
     except ValueError as error:
         raise ConfigError("config_invalid", str(error)) from None
-    workshop = Workshop(config, engines, state.engines, simulated.behaviour, state.behaviour_file)
-    return workshop, SimulatedInventory(simulated.gpus, node=membership.node)
+    simulated = SimulatedInventory(wanted.gpus, node=membership.node)
+    gpus = GpuChoice(GpuReport)  # an engine that is no simulation must not count on simulated GPUs
+    return Workshop(config, engines, state.engines, gpus, wanted.behaviour, state.behaviour_file), simulated
 
 
 async def run(state: State, config: Config) -> None:

@@ -8,6 +8,7 @@ import aiohttp
 from poolhouse_agent.config import Config
 from poolhouse_agent.engine.base import Engine
 from poolhouse_agent.engine.external import ExternalEngine
+from poolhouse_agent.engine.gpus import GpuChoice
 from poolhouse_agent.errors import EngineError
 from poolhouse_agent.protocol.messages import Desired
 
@@ -21,6 +22,7 @@ class Workshop:
     config: Config
     http: aiohttp.ClientSession
     engines: Path
+    gpus: GpuChoice
     simulated_behaviour: str = ""
     behaviour_file: Path = Path("behaviour")
 
@@ -46,7 +48,7 @@ def engine_for(desired: Desired, workshop: Workshop) -> Engine:
         case "vllm":
             from poolhouse_agent.engine.vllm import VllmEngine
 
-            return VllmEngine(desired, config=workshop.config, folder=folder, http=workshop.http)
+            return VllmEngine(desired, config=workshop.config, folder=folder, http=workshop.http, gpus=workshop.gpus)
     raise EngineError("engine_argument_refused", f"engine {desired.engine!r}")
 
 

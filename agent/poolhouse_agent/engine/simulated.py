@@ -1,6 +1,5 @@
 """The simulated engine: a child process that speaks vLLM's API, for nodes that joined with --simulate."""
 
-import asyncio
 import os
 import sys
 from pathlib import Path
@@ -8,15 +7,14 @@ from pathlib import Path
 import aiohttp
 
 import poolhouse_agent
-from poolhouse_agent.engine import readiness
 from poolhouse_agent.engine.base import free_port
 from poolhouse_agent.engine.process import ChildProcess
+from poolhouse_agent.engine.startup import wait_until_listed
 from poolhouse_agent.engine.target import Target
 from poolhouse_agent.errors import EngineError
 from poolhouse_agent.protocol.messages import Desired
 
 _START_S = 30.0
-_POLL_S = 0.1
 _STOP_S = 3.0
 _SETTINGS = {"tokens_per_second": (1, 100_000)}
 
@@ -64,24 +62,6 @@ class SimulatedEngine:
     async def stop(self) -> None:
         """End the process."""
         await self._process.stop(grace_s=_STOP_S)
-
-
-async def wait_until_listed(
-    http: aiohttp.ClientSession, target: Target, process: ChildProcess, *, deadline_s: float
-) -> None:
-    """Wait until the engine lists its models. Raises EngineError when it ends or takes too long."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + deadline_s
-    while loop.time() < deadline:
-        if process.exit_status is not None:
-            raise EngineError("engine_start_failed", f"exit status {process.exit_status}")
-        try:
-            await readiness.listed_models(http, target)
-        except EngineError:
-            await asyncio.sleep(_POLL_S)
-        else:
-            return
-    raise EngineError("engine_start_timeout", f"not up after {deadline_s:.0f} s")
 
 
 def _speed(desired: Desired) -> list[str]:

@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 _FIRST_DELAY_S = 0.5
 _LONGEST_DELAY_S = 30.0
 _AT_ONCE_S = 0.05
+_NO_SESSION_S = 0.2
 _STEADY_S = 10.0
 _PING_S = 20.0
 _CONNECT_S = 15.0
@@ -56,7 +57,7 @@ class TunnelKeeper:
         """Hold one connection from start to end; return how long to wait before the next."""
         session = self._sessions.current
         if session is None or self._sessions.is_refused:
-            return _FIRST_DELAY_S
+            return _NO_SESSION_S
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
