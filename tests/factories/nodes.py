@@ -64,7 +64,7 @@ class NodeFactory(DjangoModelFactory):
         lambda row: NodeOrigin.OWNED if row.provider.kind == ProviderKind.HOUSE else NodeOrigin.PROVIDER
     )
     country = "DE"
-    public_key = factory.Sequence(lambda n: AgentKey.of(n).public)
+    public_key = factory.Sequence(lambda n: AgentKey.of(1_000_000 + n).public)
     state = NodeState.SERVING
     state_code = "serving"
     state_changed_at = JOINED
