@@ -55,8 +55,8 @@ class SnapshotStore:
 
     async def start(self) -> None:
         """Load once, waiting for the database if need be, then follow changes."""
-        while not await self._refresh(timeout_s=_FIRST_LOAD_TIMEOUT_S):
-            await asyncio.sleep(_POLL_S)  # noqa: ASYNC110  the database has no event for having come back
+        while not await self._refresh(timeout_s=_FIRST_LOAD_TIMEOUT_S):  # noqa: ASYNC110  no event says it is back
+            await asyncio.sleep(_POLL_S)
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(work()) for work in (self._follow, self._listen_postgres, self._listen_valkey)]
 

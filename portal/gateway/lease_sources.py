@@ -1,0 +1,120 @@
+"""The database's side of leases: credit of an organization, and the monthly budget of a key."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Final
+
+from django.db import transaction
+
+from portal.billing.rules.leasing import Ask
+from portal.billing.services import budgets, leases
+from portal.billing.services.budgets import GrantedBudget
+from portal.billing.services.leases import Granted
+from portal.core import clock
+from portal.core.errors import DomainError
+from portal.gateway import refusals
+from portal.gateway.lease_pool import Fetched
+from portal.gateway.purse import Standing
+from portal.gateway.spool import Spool
+from portal.gateway.threads import DatabaseThreads
+from portal.integrations import bus
+
+# Long: a call that changes a lease is never left behind while it may still happen. Who waits has a deadline of his own.
+CALL_TIMEOUT_S: Final = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class CreditSource:
+    """Leases on the credit of one organization."""
+
+    organization_id: int
+    spool: Spool
+    threads: DatabaseThreads
+
+    async def fetch(self, ask: Ask) -> tuple[list[Fetched], Standing]:
+        """Open or enlarge leases. Raises django.db.Error, TimeoutError."""
+        now = clock.now()
+        granted = await self.threads.run(
+            leases.grant,
+            timeout_s=CALL_TIMEOUT_S,
+            organization_id=self.organization_id,
+            spool_id=await self.spool.row_id(self.threads, now=now),
+            ask=ask,
+            now=now,
+        )
+        fetched = [Fetched(row.lease_id, row.granted, row.expires_at.timestamp()) for row in granted.leases]
+        refusal = partial(_credit_refusal, granted)
+        return fetched, Standing(granted.largest_balance_nano, granted.balance_nano, refusal)
+
+    async def shrink(self, lease_id: int, keep_nano: int) -> int:
+        """Return what lies beyond `keep_nano`. Raises django.db.Error, TimeoutError."""
+        return await self.threads.run(
+            leases.shrink, timeout_s=CALL_TIMEOUT_S, lease_id=lease_id, keep_nano=keep_nano, now=clock.now()
+        )
+
+    async def call_in(self) -> None:
+        """Ask all processes to return what lies idle. Raises django.db.Error, TimeoutError."""
+        await self.threads.run(_announce, organization_id=self.organization_id)
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetSource:
+    """Leases on this month's budget of one key."""
+
+    api_key_id: int
+    organization_id: int
+    spool: Spool
+    threads: DatabaseThreads
+
+    async def fetch(self, ask: Ask) -> tuple[list[Fetched], Standing]:
+        """Open or enlarge the lease. Raises django.db.Error, TimeoutError."""
+        now = clock.now()
+        granted = await self.threads.run(
+            budgets.grant,
+            timeout_s=CALL_TIMEOUT_S,
+            api_key_id=self.api_key_id,
+            spool_id=await self.spool.row_id(self.threads, now=now),
+            ask=ask,
+            now=now,
+        )
+        fetched = []
+        if granted.lease_id is not None:
+            fetched.append(Fetched(granted.lease_id, granted.granted, granted.expires_at.timestamp()))
+        left = granted.cap_nano - granted.used_nano
+        return fetched, Standing(left, left, partial(_budget_refusal, granted))
+
+    async def shrink(self, lease_id: int, keep_nano: int) -> int:
+        """Return what lies beyond `keep_nano`. Raises django.db.Error, TimeoutError."""
+        return await self.threads.run(
+            budgets.shrink, timeout_s=CALL_TIMEOUT_S, lease_id=lease_id, keep_nano=keep_nano, now=clock.now()
+        )
+
+    async def call_in(self) -> None:
+        """Ask all processes to return what lies idle. Raises django.db.Error, TimeoutError."""
+        await self.threads.run(_announce, organization_id=self.organization_id)
+
+
+def window_end(now: datetime) -> float:
+    """Return when the budget window of `now` ends, in Unix seconds."""
+    return budgets.window_end(now).timestamp()
+
+
+def _announce(*, organization_id: int) -> None:
+    with transaction.atomic():
+        bus.announce("leases", str(organization_id))
+
+
+def _credit_refusal(granted: Granted, nano: int) -> DomainError:
+    refuse = refusals.credit_exhausted if granted.largest_balance_nano < nano else refusals.credit_held
+    return refuse(nano=nano, balance=granted.balance_nano, held=granted.held_nano)
+
+
+def _budget_refusal(granted: GrantedBudget, nano: int) -> DomainError:
+    return refusals.budget_exhausted(
+        nano=nano,
+        cap=granted.cap_nano,
+        used=granted.used_nano,
+        held=granted.leased_nano,
+        resets_at=granted.resets_at,
+    )
