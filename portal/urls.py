@@ -14,6 +14,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("operator/tables/", operator_tables.urls),
     path("operator/", include("portal.operators.urls")),
     path("agent/v1/", include("portal.api.agent.urls")),
+    path("api/", include("portal.api.schema")),
     path("webhooks/", include("portal.webhooks.urls")),
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),

@@ -212,7 +212,16 @@ REST_FRAMEWORK: dict[str, Any] = {
 SPECTACULAR_SETTINGS: dict[str, Any] = {
     "TITLE": "Poolhouse",
     "VERSION": "1",
+    "DESCRIPTION": "What machines say to the pool: the agent protocol and the management API.",
+    "LICENSE": {"name": "Apache-2.0"},
     "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_AUTHENTICATION": [],
+    "APPEND_COMPONENTS": {
+        "securitySchemes": {
+            "enrolmentToken": {"type": "http", "scheme": "bearer", "bearerFormat": "ph-enrol-…"},
+            "sessionToken": {"type": "http", "scheme": "bearer", "bearerFormat": "ph-session-…"},
+        }
+    },
     "SWAGGER_UI_DIST": "SIDECAR",
     "REDOC_DIST": "SIDECAR",
 }

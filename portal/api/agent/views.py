@@ -46,6 +46,7 @@ class EnrolView(AgentView):
 
     @extend_schema(
         operation_id="agent_enrol",
+        auth=[{"enrolmentToken": []}],
         tags=_TAGS,
         request=serializers.EnrolRequest,
         responses={200: serializers.EnrolAnswer, 201: serializers.EnrolAnswer, **_REFUSALS},
@@ -97,6 +98,7 @@ class SessionView(AgentView):
 
     @extend_schema(
         operation_id="agent_session",
+        auth=[{"sessionToken": []}, {}],
         tags=_TAGS,
         request=serializers.SessionOpening,
         responses={200: serializers.SessionAnswer, **_REFUSALS},
@@ -127,6 +129,7 @@ class HeartbeatView(AgentView):
 
     @extend_schema(
         operation_id="agent_heartbeat",
+        auth=[{"sessionToken": []}],
         tags=_TAGS,
         request=serializers.HeartbeatRequest,
         responses={200: serializers.HeartbeatAnswer, **_REFUSALS},
