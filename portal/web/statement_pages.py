@@ -55,15 +55,15 @@ def listed(party: Party, *, now: datetime) -> list[Entry]:
 
 
 def find(party: Party, *, month: str, now: datetime) -> Shown:
-    """Return the party's statement of a month such as `2026-11`. Raises Http404 for a month that is not or not yet."""
-    period = _period(month)
+    """Return the party's statement of a month such as `2026-11`, or of this one. Raises Http404 for any other."""
+    period = _period(month) if month else periods.month_of(now)
     if period.starts_at > now:
         raise Http404("this month has not begun")
     row = next((row for row in statements.frozen(party=party) if row.starts_at == period.starts_at), None)
     if row is not None:
-        return Shown(month, row.number, row.sha256, row.frozen_at, rules.from_json(row.content))
+        return Shown(str(period), row.number, row.sha256, row.frozen_at, rules.from_json(row.content))
     content = statements.content(party=party, period=period, currency=settings.CURRENCY)
-    return Shown(month, "", "", None, content)
+    return Shown(str(period), "", "", None, content)
 
 
 def as_csv(shown: Shown) -> str:

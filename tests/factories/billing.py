@@ -8,7 +8,7 @@ from factory.django import DjangoModelFactory
 
 from portal.accounts.models import ApiKey, Organization
 from portal.audit.services import SYSTEM_ACTOR
-from portal.billing.models import CreditLease, PriceVersion
+from portal.billing.models import CreditLease, LedgerTx, PriceVersion
 from portal.billing.rules.leasing import Ask
 from portal.billing.rules.rating import Terms, charge_nano
 from portal.billing.services import grants, leases, ledger, prices, templates
@@ -71,9 +71,9 @@ class ServingNodeFactory(DjangoModelFactory):
 
 def buy(
     organization: Organization, *, amount: int, now: datetime = OPENED, key: str = "1", currency: str = "usd"
-) -> None:
+) -> LedgerTx:
     """Book a paid top-up."""
-    ledger.post(
+    return ledger.post(
         kind="topup",
         key=f"topup:{organization.public_id}:{key}",
         source_type="topup",

@@ -9,6 +9,7 @@ from portal.billing.selectors.statements import Party
 from portal.core import clock
 from portal.web import daily, statement_pages
 from portal.web.access import OrganizationRequest, page
+from portal.web.statement_pages import Shown
 
 
 @page(side="customer")
@@ -22,25 +23,29 @@ def statements(request: OrganizationRequest) -> HttpResponse:
 
 
 @page(side="customer")
-def statement(request: OrganizationRequest, month: str) -> HttpResponse:
+def statement(request: OrganizationRequest) -> HttpResponse:
     """Show one month: its usage, everything else that moved credit, and the proof that it adds up."""
-    shown = statement_pages.find(_party(request), month=month, now=clock.now())
+    shown = _shown(request)
     return render(request, "customer/statement.html", {"shown": shown, "content": shown.content})
 
 
 @page(side="customer")
-def statement_csv(request: OrganizationRequest, month: str) -> HttpResponse:
+def statement_csv(request: OrganizationRequest) -> HttpResponse:
     """Answer one month as CSV."""
-    shown = statement_pages.find(_party(request), month=month, now=clock.now())
-    return daily.csv_answer(statement_pages.as_csv(shown), name=f"statement-{month}.csv")
+    shown = _shown(request)
+    return daily.csv_answer(statement_pages.as_csv(shown), name=f"statement-{shown.month}.csv")
 
 
 def _party(request: OrganizationRequest) -> Party:
     return Party(StatementKind.CUSTOMER, request.organization.public_id)
 
 
+def _shown(request: OrganizationRequest) -> Shown:
+    return statement_pages.find(_party(request), month=request.GET.get("month", ""), now=clock.now())
+
+
 urlpatterns = [
     path("statements/", statements, name="statements"),
-    path("statements/<str:month>/", statement, name="statement"),
-    path("statements/<str:month>.csv", statement_csv, name="statement-csv"),
+    path("statement/", statement, name="statement"),
+    path("statement.csv", statement_csv, name="statement-csv"),
 ]

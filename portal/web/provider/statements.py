@@ -9,6 +9,7 @@ from portal.billing.selectors.statements import Party
 from portal.core import clock
 from portal.web import daily, statement_pages
 from portal.web.access import ProviderRequest, provider_page
+from portal.web.statement_pages import Shown
 
 
 @provider_page()
@@ -22,25 +23,29 @@ def statements(request: ProviderRequest) -> HttpResponse:
 
 
 @provider_page()
-def statement(request: ProviderRequest, month: str) -> HttpResponse:
+def statement(request: ProviderRequest) -> HttpResponse:
     """Show one month: what each node earned, payouts and all else, and the proof that it adds up."""
-    shown = statement_pages.find(_party(request), month=month, now=clock.now())
+    shown = _shown(request)
     return render(request, "provider/statement.html", {"shown": shown, "content": shown.content})
 
 
 @provider_page()
-def statement_csv(request: ProviderRequest, month: str) -> HttpResponse:
+def statement_csv(request: ProviderRequest) -> HttpResponse:
     """Answer one month as CSV."""
-    shown = statement_pages.find(_party(request), month=month, now=clock.now())
-    return daily.csv_answer(statement_pages.as_csv(shown), name=f"statement-{month}.csv")
+    shown = _shown(request)
+    return daily.csv_answer(statement_pages.as_csv(shown), name=f"statement-{shown.month}.csv")
 
 
 def _party(request: ProviderRequest) -> Party:
     return Party(StatementKind.PROVIDER, request.provider.public_id)
 
 
+def _shown(request: ProviderRequest) -> Shown:
+    return statement_pages.find(_party(request), month=request.GET.get("month", ""), now=clock.now())
+
+
 urlpatterns = [
     path("statements/", statements, name="statements"),
-    path("statements/<str:month>/", statement, name="statement"),
-    path("statements/<str:month>.csv", statement_csv, name="statement-csv"),
+    path("statement/", statement, name="statement"),
+    path("statement.csv", statement_csv, name="statement-csv"),
 ]
