@@ -13,6 +13,14 @@ def now() -> datetime:
     return datetime(2026, 11, 2, 12, 0, tzinfo=UTC)
 
 
+@pytest.fixture
+def world(db: None):
+    """The people of the tests (tests/world.py): operator, provider, customer, both at once, stranger."""
+    from tests.world import build_world
+
+    return build_world()
+
+
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup, django_db_blocker) -> None:
     """The test database, made once; tests with real transactions empty it by TRUNCATE."""

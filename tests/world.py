@@ -1,11 +1,10 @@
 """The people of the tests: an operator, a provider, a customer, an organization that is both, and a stranger.
 
-`from tests.world import World, world` in a test module (or a conftest) makes the fixture known.
+The fixture `world` of tests/conftest.py builds it.
 """
 
 from dataclasses import dataclass
 
-import pytest
 from django.test import Client
 
 from portal.accounts.models import Organization, Role, User
@@ -49,8 +48,7 @@ class World:
         return browser
 
 
-@pytest.fixture
-def world(db: None) -> World:
+def build_world() -> World:
     """Build the world."""
     both, supplier = team("Both Ltd", is_provider=True), team("Supply AG", is_customer=False, is_provider=True)
     other = OrganizationFactory(name="Other Inc", is_provider=True)

@@ -1,16 +1,49 @@
-"""Operator overview. Route `operators:overview`."""
+"""Operator overview: capacity, money, what waits for an operator. Route `operators:overview`."""
+
+from datetime import timedelta
 
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import path
 
+from portal.accounts.models import Organization
+from portal.billing.selectors import pool_totals
+from portal.core import clock
+from portal.metering.models import Reader
+from portal.metering.selectors.queued import queued_count
+from portal.nodes.selectors import nodes
 from portal.operators.access import OperatorRequest, operator_page
+from portal.payouts.selectors import payouts
+from portal.providers.models import Provider, ProviderState
+
+_DAYS = 30
 
 
 @operator_page
 def overview(request: OperatorRequest) -> HttpResponse:
     """Show how the pool stands and what waits for an operator."""
-    return render(request, "operators/overview.html")
+    today = clock.now().date()
+    states = nodes.states_count()
+    sums = pool_totals.pool_days(first=today - timedelta(days=_DAYS - 1), last=today)
+    context = {
+        "nodes_serving": states.get("serving", 0),
+        "nodes_all": sum(number for state, number in states.items() if state != "retired"),
+        "states": sorted(states.items()),
+        "liabilities": pool_totals.liabilities(),
+        "charge_nano": sum(day.charge_nano for day in sums),
+        "earned_nano": sum(day.earned_nano for day in sums),
+        "margin_nano": sum(day.charge_nano - day.earned_nano for day in sums),
+        "labels": [f"{today - timedelta(days=_DAYS - 1 - offset):%m-%d}" for offset in range(_DAYS)],
+        "series": [
+            ("Providers", [day.earned_nano for day in sums]),
+            ("Pool", [day.charge_nano - day.earned_nano for day in sums]),
+        ],
+        "providers_waiting": Provider.objects.filter(state=ProviderState.SUBMITTED).count(),
+        "payouts_open": payouts.open_payouts().count(),
+        "usage_waiting": queued_count(reader=Reader.BILLING),
+        "organizations": Organization.objects.count(),
+    }
+    return render(request, "operators/overview.html", context)
 
 
 urlpatterns = [path("", overview, name="overview")]

@@ -3,6 +3,7 @@
 from django.db.models import QuerySet
 
 from portal.accounts.models import Membership, Organization, User
+from portal.core.errors import NotFound
 
 
 def memberships_of(*, user: User, limit: int = 100) -> list[Membership]:
@@ -15,3 +16,12 @@ def members_of(*, organization: Organization, limit: int = 500) -> QuerySet[Memb
     """Return the organization's members with their people, oldest first."""
     rows = Membership.objects.filter(organization=organization).select_related("user")
     return rows.order_by("created_at", "pk")[:limit]
+
+
+def member_of(*, organization: Organization, user_public_id: str) -> Membership:
+    """Return one person's membership. Raises NotFound."""
+    rows = Membership.objects.filter(organization=organization, user__public_id=user_public_id)
+    row = rows.select_related("user").first()
+    if row is None:
+        raise NotFound("no such member in this organization")
+    return row

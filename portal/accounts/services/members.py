@@ -21,13 +21,13 @@ class LastOwner(Conflict):
 
 def change_role(*, manager: Membership, user_public_id: str, role: str, actor: Actor, now: datetime) -> Membership:
     """Give a member another role. Raises InvalidValue, NotFound, Forbidden, LastOwner."""
-    if role not in Role.values:
-        raise InvalidValue("There is no such role.", param="role")
     with transaction.atomic():
         organization = locks.organization(organization_id=manager.organization_id)
         require_active(organization)
         row = locks.membership(organization=organization, user_public_id=user_public_id)
         acting = locks.membership(organization=organization, user_public_id=manager.user.public_id)
+        if role not in Role.values:
+            raise InvalidValue("There is no such role.", param="role")
         if not roles.may_manage(manager=acting.role, current=row.role, wanted=role):
             raise Forbidden("An admin changes roles below owner; an owner changes all.")
         if role != Role.OWNER:
@@ -46,25 +46,36 @@ def change_role(*, manager: Membership, user_public_id: str, role: str, actor: A
 
 
 def remove_member(*, manager: Membership, user_public_id: str, actor: Actor, now: datetime) -> None:
-    """End a membership: a manager removes others, anyone may leave. Raises NotFound, Forbidden, LastOwner."""
+    """End another's membership. Raises NotFound, Forbidden, LastOwner."""
     with transaction.atomic():
         organization = locks.organization(organization_id=manager.organization_id)
         row = locks.membership(organization=organization, user_public_id=user_public_id)
         acting = locks.membership(organization=organization, user_public_id=manager.user.public_id)
-        is_leaving = row.pk == acting.pk
-        if not is_leaving and not roles.may_manage(manager=acting.role, current=row.role, wanted=row.role):
+        if not roles.may_manage(manager=acting.role, current=row.role, wanted=row.role):
             raise Forbidden("An admin removes members below owner; an owner removes all.")
-        _require_another_owner(organization, row)
-        role = row.role
-        row.delete()
-        audit.record(
-            actor=actor,
-            event="member.left" if is_leaving else "member.removed",
-            subject=user_public_id,
-            organization=organization.public_id,
-            detail={"role": role},
-            now=now,
-        )
+        _end(organization, row, "member.removed", actor, now)
+
+
+def leave(*, membership: Membership, actor: Actor, now: datetime) -> None:
+    """End one's own membership. Raises NotFound, LastOwner."""
+    with transaction.atomic():
+        organization = locks.organization(organization_id=membership.organization_id)
+        row = locks.membership(organization=organization, user_public_id=membership.user.public_id)
+        _end(organization, row, "member.left", actor, now)
+
+
+def _end(organization: Organization, row: Membership, event: str, actor: Actor, now: datetime) -> None:
+    _require_another_owner(organization, row)
+    person, role = row.user.public_id, row.role
+    row.delete()
+    audit.record(
+        actor=actor,
+        event=event,
+        subject=person,
+        organization=organization.public_id,
+        detail={"role": role},
+        now=now,
+    )
 
 
 def _require_another_owner(organization: Organization, row: Membership) -> None:

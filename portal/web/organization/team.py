@@ -7,13 +7,13 @@ from django.shortcuts import redirect, render
 from django.urls import path
 from django.views.decorators.http import require_POST
 
-from portal.accounts.models import Membership, Role
+from portal.accounts.models import Role
 from portal.accounts.rules import roles
 from portal.accounts.selectors import invitations, members
 from portal.accounts.services import invitations as invitation_services
 from portal.accounts.services import members as member_services
 from portal.core import clock
-from portal.core.errors import DomainError, NotFound
+from portal.core.errors import DomainError
 from portal.web.access import SESSION_ORGANIZATION, OrganizationRequest, page
 
 ROLE_MEANING = {
@@ -70,21 +70,27 @@ def change_role(request: OrganizationRequest, user: str) -> HttpResponse:
     return redirect("organization:team")
 
 
-@page(side="any", post_role=Role.READ_ONLY)
+@page(side="any", role=Role.ADMIN)
 def remove(request: OrganizationRequest, user: str) -> HttpResponse:
-    """Ask, then end a membership; anyone may end their own."""
-    found = [row for row in members.members_of(organization=request.organization) if row.user.public_id == user]
-    is_self = user == request.user.public_id
+    """Ask, then end another's membership."""
+    member = members.member_of(organization=request.organization, user_public_id=user)
     if request.method == "POST":
         member_services.remove_member(
             manager=request.membership, user_public_id=user, actor=request.actor, now=clock.now()
         )
-        if is_self:
-            request.session.pop(SESSION_ORGANIZATION, None)
-            return redirect("public:home")
         messages.success(request, "The member is removed.")
         return redirect("organization:team")
-    return render(request, "organization/remove_member.html", {"member": _one(found), "is_self": is_self})
+    return render(request, "organization/remove_member.html", {"member": member})
+
+
+@page(side="any", post_role=Role.READ_ONLY)
+def leave(request: OrganizationRequest) -> HttpResponse:
+    """Ask, then end one's own membership."""
+    if request.method == "POST":
+        member_services.leave(membership=request.membership, actor=request.actor, now=clock.now())
+        request.session.pop(SESSION_ORGANIZATION, None)
+        return redirect("public:home")
+    return render(request, "organization/leave.html")
 
 
 @page(side="any", post_role=Role.ADMIN)
@@ -96,12 +102,6 @@ def revoke_invitation(request: OrganizationRequest, invitation: int) -> HttpResp
     )
     messages.success(request, "The invitation is taken back.")
     return redirect("organization:team")
-
-
-def _one(found: list[Membership]) -> Membership:
-    if not found:
-        raise NotFound("no such member in this organization")
-    return found[0]
 
 
 def _context(request: OrganizationRequest, form: InviteForm) -> dict[str, object]:
@@ -127,6 +127,7 @@ def _context(request: OrganizationRequest, form: InviteForm) -> dict[str, object
 
 urlpatterns = [
     path("team/", team, name="team"),
+    path("team/leave/", leave, name="leave"),
     path("team/<str:user>/role/", change_role, name="change-role"),
     path("team/<str:user>/remove/", remove, name="remove-member"),
     path("team/invitations/<int:invitation>/revoke/", revoke_invitation, name="revoke-invitation"),

@@ -49,9 +49,7 @@ class Command(BaseCommand):
         if options["revoke"]:
             revoke_operator(email=email, actor=SYSTEM_ACTOR, now=now)
             return f"{email} is no operator any more"
-        user = create_operator(
-            email=email, password=_password(), name=options["name"], actor=SYSTEM_ACTOR, now=now
-        )
+        user = create_operator(email=email, password=_password(), name=options["name"], actor=SYSTEM_ACTOR, now=now)
         return f"{user.email} is an operator ({user.public_id})"
 
 

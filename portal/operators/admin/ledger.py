@@ -1,0 +1,32 @@
+"""Money: the ledger, postings, prices, leased credit and top-ups."""
+
+from portal.billing.models import (
+    BudgetLease,
+    BudgetWindow,
+    CreditLease,
+    EarningMaturity,
+    LedgerAccount,
+    LedgerTransfer,
+    LedgerTx,
+    PriceVersion,
+    ShareVersion,
+    Statement,
+    TopUp,
+    UsagePosting,
+)
+from portal.metering.models import Spool
+from portal.operators.admin.look_up import show
+
+show(LedgerAccount, "code", "kind", "owner", "currency", "debits", "credits", "held", search=("code",))
+show(LedgerTx, "id", "kind", "idempotency_key", "effective_at", "actor", search=("idempotency_key", "source_id"))
+show(LedgerTransfer, "tx", "seq", "debit_account", "credit_account", "amount", search=("tx__idempotency_key",))
+show(UsagePosting, "request_id", "attempt", "opened_on", "tx", "charge_nano", search=("request_id",))
+show(EarningMaturity, "provider", "amount_nano", "matures_at", "matured_tx", search=("provider",))
+show(PriceVersion, "model", "version", "effective_from", "prompt_nano_per_mtok", "completion_nano_per_mtok")
+show(ShareVersion, "provider", "share_bps", "effective_from", "created_by")
+show(CreditLease, "id", "organization", "spool", "state", "granted", "used", "expires_at")
+show(BudgetWindow, "api_key", "starts_at", "cap_nano", "used_nano", "leased_nano")
+show(BudgetLease, "id", "window", "spool", "state", "granted", "used")
+show(TopUp, "public_id", "organization", "amount_minor", "state", "paid_at", search=("public_id", "payment_intent"))
+show(Statement, "number", "kind", "party", "starts_at", "frozen_at", search=("number", "party"))
+show(Spool, "public_id", "process", "host", "state", "shipped_seq", "seen_at")

@@ -1,0 +1,158 @@
+"""Every route of the URL table against every kind of visitor: its declared audience gets in, nobody else does.
+
+Driven from the URL table, so that a new route cannot be forgotten.
+"""
+
+import pytest
+from django.db import transaction
+from django.urls import reverse
+
+from portal.accounts.rules import roles
+from tests.integration.web.fingerprint import fingerprint, names_of_all_models
+from tests.integration.web.route_objects import OBJECTS
+from tests.integration.web.route_table import Route, all_routes
+from tests.world import Team, World
+
+SIGN_IN = "/accounts/login/"
+START = "/accounts/organization/new/"
+NO_METHOD = 405
+# Routes of Django's admin take any table's name or row; its own has_permission guards them all alike.
+TABLES = [route for route in all_routes() if route.path.startswith("operator/tables/")]
+ROUTES = [route for route in all_routes() if route not in TABLES]
+METHODS = ["get", "post"]
+
+
+def test_every_route_declares_its_audience():
+    silent = [str(route) for route in all_routes() if route.audience is None]
+
+    assert silent == []
+
+
+def test_every_route_with_arguments_has_an_object():
+    missing = [route.name for route in ROUTES if route.arguments and route.name not in OBJECTS]
+
+    assert missing == []
+
+
+def test_no_object_is_left_without_its_route():
+    names = {route.name for route in ROUTES if route.arguments}
+
+    assert set(OBJECTS) - names == set()
+
+
+def test_the_fingerprint_covers_every_table(world: World):
+    tables = {name for name, _, _ in fingerprint()} | {"django_session"}
+
+    assert names_of_all_models() - tables == set()
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("route", [r for r in ROUTES if r.audience and r.audience.kind == "organization"], ids=str)
+def test_pages_of_an_organization(world: World, route: Route, method: str):
+    team = _team(world, route)
+    url = _url(world, team, route)
+    needed = route.audience.role if method == "get" else route.audience.post_role
+
+    assert _refused(world, None, method, url, to=SIGN_IN)
+    assert _refused(world, world.operator, method, url, to=START)
+    for person, held in [(team.reader, "read_only"), (team.member, "member"), (team.admin, "admin")]:
+        if not roles.includes(held, needed):
+            assert _refused(world, person, method, url, status=403)
+    for person, held in [(team.member, "member"), (team.admin, "admin"), (team.owner, "owner")]:
+        if roles.includes(held, needed):
+            assert _let_in(world, person, method, url)
+    if route.arguments:
+        assert _is_found(world, team.owner, url)
+        assert _refused(world, world.stranger, method, url, status=404)
+    else:
+        assert _let_in(world, world.stranger, method, url)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("route", [r for r in ROUTES if r.audience and r.audience.kind == "operator"], ids=str)
+def test_pages_of_the_operator(world: World, route: Route, method: str):
+    url = _url(world, world.customer, route)
+
+    assert _refused(world, None, method, url, to=SIGN_IN)
+    for person in [world.stranger, world.customer.reader, world.customer.owner, world.supplier.owner]:
+        assert _refused(world, person, method, url, status=403)
+    assert _let_in(world, world.operator, method, url)
+    assert not route.arguments or _is_found(world, world.operator, url)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "name", ["index", "app_list", "accounts_user_changelist", "jsi18n", "billing_ledgertx_add", "logout"]
+)
+def test_the_operators_tables(world: World, name: str, method: str):
+    arguments = {"app_label": "accounts"} if name == "app_list" else {}
+    url = reverse(f"operator_admin:{name}", kwargs=arguments)
+
+    assert _refused(world, None, method, url, to=SIGN_IN)
+    for person in [world.stranger, world.customer.owner, world.supplier.owner]:
+        assert _refused(world, person, method, url, status=403)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("route", [r for r in ROUTES if r.audience and r.audience.kind == "person"], ids=str)
+def test_pages_of_a_person(world: World, route: Route, method: str):
+    url = _url(world, world.customer, route)
+
+    assert _refused(world, None, method, url, to=SIGN_IN)
+    assert _let_in(world, world.customer.reader, method, url)
+    assert _let_in(world, world.operator, method, url)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("route", [r for r in ROUTES if r.audience and r.audience.kind == "public"], ids=str)
+def test_pages_for_everyone(world: World, route: Route, method: str):
+    url = _url(world, world.customer, route)
+
+    for person in [None, world.stranger, world.operator]:
+        assert _let_in(world, person, method, url)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("route", [r for r in ROUTES if r.audience and r.audience.kind == "machine"], ids=str)
+def test_routes_of_machines_refuse_everyone_without_proof(world: World, route: Route, method: str):
+    url = _url(world, world.customer, route)
+
+    for person in [None, world.stranger, world.customer.owner, world.operator]:
+        browser = world.client(person)
+        before = fingerprint()
+        response = getattr(browser, method)(url, data={}, content_type="application/json")
+        assert response.status_code in {400, 401, 403, 404, NO_METHOD, 415}, response.status_code
+        assert fingerprint() == before
+
+
+def _team(world: World, route: Route) -> Team:
+    return world.supplier if route.audience.side == "provider" else world.customer
+
+
+def _url(world: World, team: Team, route: Route) -> str:
+    return reverse(route.name, kwargs=OBJECTS[route.name](world, team) if route.arguments else {})
+
+
+def _refused(world: World, person, method: str, url: str, *, status: int = 302, to: str = "") -> bool:
+    """Tell whether the person is refused as expected and nothing has changed."""
+    browser = world.client(person)
+    before = fingerprint()
+    response = getattr(browser, method)(url)
+    assert fingerprint() == before, f"{method} {url} was refused and still changed something"
+    if response.status_code == NO_METHOD:
+        return True
+    return response.status_code == status and (not to or response["location"].startswith(to))
+
+
+def _let_in(world: World, person, method: str, url: str) -> bool:
+    """Tell whether the person reaches the view; what they change is undone."""
+    with transaction.atomic():
+        response = getattr(world.client(person), method)(url)
+        transaction.set_rollback(True)
+    refused = response.status_code in {401, 403} or response.status_code >= 500
+    sent_away = response.status_code == 302 and response["location"].startswith((f"{SIGN_IN}?", START))
+    return not refused and not sent_away
+
+
+def _is_found(world: World, person, url: str) -> bool:
+    return world.client(person).get(url).status_code in {200, NO_METHOD}
