@@ -69,18 +69,26 @@ class TokenCounters:
             self._pool.submit(connections.close_all)
         self._pool.shutdown(wait=False)
 
-    async def count(self, model: ModelEntry, body: Mapping[str, Any], delivered: Delivered) -> Counts | None:
-        """Count an attempt's prompt and what it delivered."""
+    async def count(
+        self, model: ModelEntry, body: Mapping[str, Any], delivered: Delivered, *, prompt: int | None = None
+    ) -> Counts | None:
+        """Count an attempt: its prompt, unless that was counted before, and what it delivered."""
         if model.tokenizer_sha256 is None:
             return None
-        return await self._run(lambda: _count(self._artefacts, model, body, delivered))
+        return await self._run(lambda: _count(self._artefacts, model, body, delivered, prompt))
 
-    async def texts(self, model: ModelEntry, texts: Sequence[str]) -> int | None:
-        """Count the tokens of texts."""
+    async def each(self, model: ModelEntry, texts: Sequence[str]) -> list[int] | None:
+        """Count the tokens of each text."""
         sha256 = model.tokenizer_sha256
         if sha256 is None:
             return None
-        return await self._run(lambda: _encoded(self._artefacts.tokenizer(sha256), texts))
+        return await self._run(lambda: [_encoded(self._artefacts.tokenizer(sha256), [text]) for text in texts])
+
+    async def prompts(self, model: ModelEntry, bodies: Sequence[Mapping[str, Any]]) -> list[int | None] | None:
+        """Count each body's prompt; None for one that the template refuses."""
+        if model.tokenizer_sha256 is None:
+            return None
+        return await self._run(lambda: [_prompt_or_none(self._artefacts, model, body) for body in bodies])
 
     async def rendered_bytes(self, model: ModelEntry, body: Mapping[str, Any]) -> int | None:
         """Return the bytes of the prompt as the model's template renders it. Raises RenderingRefused."""
@@ -161,14 +169,22 @@ def _read_artefact(sha256: str) -> bytes | None:
     return for_gateway.artefact(sha256=sha256)
 
 
-def _count(artefacts: _Artefacts, model: ModelEntry, body: Mapping[str, Any], delivered: Delivered) -> Counts | None:
+def _count(
+    artefacts: _Artefacts, model: ModelEntry, body: Mapping[str, Any], delivered: Delivered, prompt: int | None
+) -> Counts | None:
     tokenizer = artefacts.tokenizer(model.tokenizer_sha256 or "")
-    try:
-        prompt = _prompt(artefacts, model, body)
-    except RenderingRefused:
+    prompt = _prompt_or_none(artefacts, model, body) if prompt is None else prompt
+    if prompt is None:
         return None
     ends = model.end_tokens + _stop_tokens(tokenizer, body) + (_TOOL_CALL_TOKENS if body.get("tools") else 0)
     return Counts(prompt, _encoded(tokenizer, delivered.texts), delivered.finished_choices * ends)
+
+
+def _prompt_or_none(artefacts: _Artefacts, model: ModelEntry, body: Mapping[str, Any]) -> int | None:
+    try:
+        return _prompt(artefacts, model, body)
+    except RenderingRefused:
+        return None
 
 
 def _prompt(artefacts: _Artefacts, model: ModelEntry, body: Mapping[str, Any]) -> int:

@@ -4,7 +4,7 @@
 """
 
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -25,10 +25,14 @@ class PinnedPrice:
 
 @dataclass(frozen=True, slots=True)
 class OpenRecord:
-    """An attempt's facts; `row` holds the columns of its usage record that are known at once."""
+    """An attempt's facts; `row` holds the columns of its usage record that are known at once.
+
+    The day of `requested_at` is the record's `opened_on`: the same for all attempts of a request.
+    """
 
     row: dict[str, Any]
     price: PinnedPrice
+    requested_at: float
     opened_at: float
     prompt_bound: int
     output_bound: int
@@ -62,6 +66,7 @@ def encode_open(record: OpenRecord) -> bytes:
                 price.completion_nano_per_mtok,
                 price.request_nano,
             ),
+            record.requested_at,
             record.opened_at,
             record.prompt_bound,
             record.output_bound,
@@ -73,8 +78,8 @@ def encode_open(record: OpenRecord) -> bytes:
 
 def decode_open(body: bytes) -> OpenRecord:
     """Read a stored open record."""
-    row, price, opened_at, prompt_bound, output_bound, has_tolerance, end_tokens = orjson.loads(body)
-    return OpenRecord(row, PinnedPrice(*price), opened_at, prompt_bound, output_bound, has_tolerance, end_tokens)
+    row, price, *rest = orjson.loads(body)
+    return OpenRecord(row, PinnedPrice(*price), *rest)
 
 
 def encode_mark(mark: MarkRecord) -> bytes:
@@ -107,16 +112,15 @@ def usage_row(*, spool_id: str, seq: int, opened: bytes, closed: bytes) -> Usage
     """Join an open and its close into the usage record; the same two always give the same row."""
     record = decode_open(opened)
     end: dict[str, Any] = orjson.loads(closed)
-    opened_at = _time(record.opened_at)
     first_token_at = end.pop("first_token_at")
     columns = record.row | end
     columns["request_id"] = UUID(columns["request_id"])
     columns["closed_at"] = _time(end["closed_at"])
     return UsageRow(
-        opened_on=_day(opened_at),
+        opened_on=_time(record.requested_at).date(),
         spool_id=spool_id,
         spool_seq=seq,
-        opened_at=opened_at,
+        opened_at=_time(record.opened_at),
         first_token_at=None if first_token_at is None else _time(first_token_at),
         **columns,
     )
@@ -124,7 +128,3 @@ def usage_row(*, spool_id: str, seq: int, opened: bytes, closed: bytes) -> Usage
 
 def _time(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
-
-
-def _day(at: datetime) -> date:
-    return at.date()

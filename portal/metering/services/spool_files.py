@@ -138,7 +138,7 @@ class SpoolFile:
 
     @classmethod
     def is_blank(cls, path: SpoolPath) -> bool:
-        """Tell whether its process died before the file was made; the caller holds the lock. Raises SpoolUnavailable."""
+        """Tell whether the process died before it made the file; the caller holds the lock. Raises SpoolUnavailable."""
         with _translated():
             connection = _connect(path.database)
             try:
