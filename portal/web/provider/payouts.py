@@ -1,5 +1,134 @@
-"""Provider pages: payouts. The main page's route is named `provider:payouts`."""
+"""Provider pages: payouts and the account at Stripe. The main page's route is named `provider:payouts`."""
 
-from django.urls import URLPattern
+from datetime import datetime
 
-urlpatterns: list[URLPattern] = []
+from django.conf import settings
+from django.contrib import messages
+from django.http import HttpResponse, HttpResponseRedirect
+from django.shortcuts import redirect, render
+from django.urls import path, reverse
+from django.views.decorators.http import require_POST
+
+from portal.accounts.models import Role
+from portal.billing.selectors import balances
+from portal.core import clock
+from portal.integrations.stripe_errors import PaymentError
+from portal.payouts.errors import AccountGone
+from portal.payouts.models import PayoutAccount
+from portal.payouts.rules import accounts as account_rules
+from portal.payouts.rules import states
+from portal.payouts.selectors import accounts as account_selectors
+from portal.payouts.selectors import outlook as outlooks
+from portal.payouts.selectors import payouts as selectors
+from portal.payouts.services import accounts
+from portal.providers.models import ProviderKind
+from portal.web.access import ProviderRequest, provider_page
+from portal.web.hosted import may_lead_to_stripe
+
+_FORM_HELPS = frozenset({"not_started", "onboarding", "action_required", "restricted", "active"})
+BANK = {
+    "pending": "the bank transfer is prepared",
+    "in_transit": "on its way to the bank",
+    "paid": "the bank has it",
+    "failed": "the bank refused it: update the bank account at Stripe",
+    "canceled": "the bank transfer was canceled",
+}
+
+
+@may_lead_to_stripe
+@provider_page()
+def payouts(request: ProviderRequest) -> HttpResponse:
+    """Show what is owed, what keeps it from being paid, and every payout so far."""
+    provider = request.provider
+    row = account_selectors.account_of(provider=provider)
+    state = row.state if row else "not_started"
+    history = selectors.payouts_of(provider=provider)
+    context = {
+        "balance": balances.provider_balance(provider=provider.public_id),
+        "outlook": outlooks.outlook(provider=provider),
+        "account": row,
+        "state": state,
+        "fix": account_rules.FIXES[state],
+        "asks": _asks(row),
+        "is_house": provider.kind == ProviderKind.HOUSE,
+        "has_form": state in _FORM_HELPS,
+        "is_unlinkable": state in account_rules.UNLINKABLE,
+        "payouts": [(one, states.MEANINGS[one.state], BANK.get(one.bank_state, "")) for one in history],
+        "minimum_minor": settings.PAYOUT_MINIMUM_MINOR,
+    }
+    return render(request, "provider/payouts.html", context)
+
+
+def _asks(row: PayoutAccount | None) -> list[str]:
+    entries = row.requirements if row else []
+    return [str(entry["description"]) for entry in entries if entry.get("awaiting") == "user"]
+
+
+@may_lead_to_stripe
+@require_POST
+@provider_page(role=Role.ADMIN)
+def onboard(request: ProviderRequest) -> HttpResponse:
+    """Lead to Stripe's form."""
+    return _to_form(request)
+
+
+@provider_page(role=Role.ADMIN)
+def renew(request: ProviderRequest) -> HttpResponse:
+    """Make a new link where Stripe says the old one is used or late: its links are good once, for minutes."""
+    return _to_form(request)
+
+
+def _to_form(request: ProviderRequest) -> HttpResponse:
+    try:
+        url = accounts.start_onboarding(
+            provider=request.provider,
+            return_url=settings.PUBLIC_URL + reverse("provider:payouts-return"),
+            refresh_url=settings.PUBLIC_URL + reverse("provider:payouts-renew"),
+            actor=request.actor,
+            now=clock.now(),
+        )
+    except PaymentError as error:
+        messages.error(request, f"Stripe could not open the form ({error.stripe_code or error.code}): {error.message}")
+        return redirect("provider:payouts")
+    return HttpResponseRedirect(url)
+
+
+@provider_page()
+def returned(request: ProviderRequest) -> HttpResponse:
+    """Come back from Stripe's form. That proves nothing: the account is read again."""
+    _refresh(request, clock.now())
+    return redirect("provider:payouts")
+
+
+@require_POST
+@provider_page()
+def refresh(request: ProviderRequest) -> HttpResponse:
+    """Read the account at Stripe again."""
+    _refresh(request, clock.now())
+    return redirect("provider:payouts")
+
+
+def _refresh(request: ProviderRequest, now: datetime) -> None:
+    try:
+        accounts.refresh(provider_id=request.provider.public_id, now=now)
+    except (PaymentError, AccountGone) as error:
+        messages.warning(request, f"The account could not be read: {error.message}")
+
+
+@require_POST
+@provider_page(role=Role.ADMIN)
+def unlink(request: ProviderRequest) -> HttpResponse:
+    """Forget an account that can never be paid, to start again."""
+    accounts.unlink(provider=request.provider, actor=request.actor, now=clock.now())
+    messages.success(request, "The account is unlinked. Start the onboarding again.")
+    return redirect("provider:payouts")
+
+
+urlpatterns = [
+    path("payouts/", payouts, name="payouts"),
+    path("payouts/onboard/", onboard, name="payouts-onboard"),
+    path("payouts/renew/", renew, name="payouts-renew"),
+    path("payouts/return/", returned, name="payouts-return"),
+    path("payouts/refresh/", refresh, name="payouts-refresh"),
+    path("payouts/unlink/", unlink, name="payouts-unlink"),
+]

@@ -1,0 +1,104 @@
+"""Checks what must be right at Stripe before the first provider is paid: each finding with its fix."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.db.models import F, Sum
+
+from portal.billing.models import LedgerAccount
+from portal.billing.rules.accounts import Kind
+from portal.core import money
+from portal.integrations import stripe
+from portal.integrations.stripe_errors import PaymentError
+from portal.integrations.stripe_types import Payments, Platform
+
+_OWED = [Kind.PROVIDER_PENDING, Kind.PROVIDER_AVAILABLE, Kind.PAYOUT_CLEARING, Kind.CUSTOMER_CREDIT]
+_SECRETS = ["STRIPE_WEBHOOK_SECRET", "STRIPE_CONNECT_WEBHOOK_SECRET", "STRIPE_EVENTS_SECRET"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One check; `status` is ok, warn or fail."""
+
+    id: str
+    status: str
+    detail: str
+    fix: str = ""
+
+
+def examine() -> list[Finding]:
+    """Run every check that can be run; without a usable key the rest is left out."""
+    findings = [*_settings()]
+    try:
+        door = stripe.payments()
+        platform = door.platform()
+    except PaymentError as error:
+        fix = error.fix or "check STRIPE_API_KEY, its permissions and the network"
+        return [*findings, Finding("api", "fail", f"{error.stripe_code or error.code}: {error.message}", fix)]
+    return [*findings, Finding("api", "ok", f"speaks for {platform.id}"), *_platform(platform), *_connect(door)]
+
+
+def _settings() -> Iterator[Finding]:
+    for name in _SECRETS:
+        is_set = bool(getattr(settings, name))
+        fix = "" if is_set else "create the endpoint at Stripe and set its signing secret"
+        yield Finding(name.lower(), "ok" if is_set else "fail", "set" if is_set else "not set", fix)
+    secrets = [getattr(settings, name) for name in _SECRETS if getattr(settings, name)]
+    if len(set(secrets)) < len(secrets):
+        yield Finding("webhook_secrets", "fail", "two endpoints share one secret", "use each endpoint's own secret")
+    mode = "live: real money" if stripe.is_live_mode() else "test mode: no money moves"
+    yield Finding("mode", "ok", mode)
+
+
+def _platform(platform: Platform) -> Iterator[Finding]:
+    if not platform.charges_enabled:
+        yield Finding("charges", "fail", "the account may not charge cards", "finish the account's setup at Stripe")
+    if platform.default_currency and platform.default_currency != settings.CURRENCY:
+        detail = f"Stripe settles in {platform.default_currency}, this pool runs in {settings.CURRENCY}"
+        yield Finding("currency", "warn", detail, "set CURRENCY to the settlement currency")
+    yield _retained(platform)
+
+
+def _retained(platform: Platform) -> Finding:
+    """Automatic payouts must leave behind what providers and customers are owed."""
+    owed = _owed_minor()
+    kept = platform.minimum_balance_minor.get(settings.CURRENCY, 0)
+    if platform.payout_interval == "manual" or kept >= owed:
+        return Finding("retained_balance", "ok", f"owed {owed} minor units, {kept} kept, {platform.payout_interval}")
+    detail = f"automatic payouts keep {kept} minor units, {owed} are owed to providers and customers"
+    fix = "raise the minimum balance at Stripe, or make the platform's payouts manual"
+    return Finding("retained_balance", "warn", detail, fix)
+
+
+def _owed_minor() -> int:
+    rows = LedgerAccount.objects.filter(kind__in=_OWED, currency=settings.CURRENCY)
+    nano = rows.aggregate(sum=Sum(F("credits") - F("debits"), default=0))["sum"]
+    minor, _ = money.minor_from_nano(max(int(nano), 0), settings.CURRENCY)
+    return minor
+
+
+def _connect(door: Payments) -> Iterator[Finding]:
+    found = door.balances()
+    foreign = [one.currency for one in found if one.currency != settings.CURRENCY and one.available_minor]
+    if foreign:
+        detail = f"money in {', '.join(foreign)} cannot be paid out by this pool"
+        yield Finding("balance_currency", "warn", detail, "convert it at Stripe")
+    ours = next((one for one in found if one.currency == settings.CURRENCY), None)
+    if ours is not None:
+        status = "ok" if ours.available_minor >= 0 else "fail"
+        detail = f"{ours.available_minor} minor units available, {ours.pending_minor} pending"
+        yield Finding("balance", status, detail, "" if status == "ok" else "top up the platform's balance")
+    yield Finding("accounts_v2", "ok" if _has_accounts_v2(door) else "fail", "v2 accounts", _V2_FIX)
+
+
+_V2_FIX = "enable Connect with Accounts v2 and finish the platform profile in Stripe's dashboard"
+
+
+def _has_accounts_v2(door: Payments) -> bool:
+    """Ask for an account that does not exist: a platform with v2 answers that, one without answers something else."""
+    try:
+        door.account(account="acct_poolhouse_doctor")
+    except PaymentError as error:
+        return error.stripe_code in {"resource_missing", "not_found", "account_invalid"}
+    return True
