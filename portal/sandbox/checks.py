@@ -8,10 +8,18 @@ from pathlib import Path
 
 from portal.sandbox import servers
 
+ROOMS = (
+    "accounts", "audit", "billing", "catalog", "metering", "nodes", "notifications", "payouts", "providers", "trust",
+    "webhooks",
+)  # fmt: skip
+# Raw SQL of tables that the same release creates: no older code runs against them.
+FIRST_RELEASE = ("0002_append_only", "0002_usage_record")
+LINT = ("lintmigrations", "--warnings-as-errors", "--quiet", "ok", "ignore", "--include-apps", *ROOMS)
 COMMANDS = (
     ("check", "--fail-level", "WARNING"),
     ("makemigrations", "--check", "--dry-run"),
-    ("lintmigrations", "--warnings-as-errors", "--quiet", "ok", "ignore"),
+    ("migrate", "--verbosity", "0"),
+    (*LINT, "--ignore-name", *FIRST_RELEASE),
     ("openapi", "--check"),
 )
 ARCHITECTURE = ("-m", "pytest", "tests/architecture", "-p", "no:randomly")

@@ -8,7 +8,9 @@ MODULE_LINES = 400
 FUNCTION_LINES = 60
 
 # The main loops of processes: one failing round must not end the process.
-MAIN_LOOPS: set[str] = {}
+MAIN_LOOPS = {
+    "portal/gateway/routes.py",
+}
 
 
 def test_modules_are_at_most_400_lines() -> None:
@@ -50,5 +52,9 @@ def test_every_exempt_main_loop_exists() -> None:
 
 
 def is_broad(handler: ast.ExceptHandler) -> bool:
+    """Tell whether the handler swallows everything; cleaning up and raising again is no swallowing."""
+    last = handler.body[-1]
+    if isinstance(last, ast.Raise) and last.exc is None:
+        return False
     kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
     return any(kind is None or (isinstance(kind, ast.Name) and kind.id.endswith("Exception")) for kind in kinds)
