@@ -17,16 +17,13 @@ INTERNAL: Final = "internal_error"
 
 Headers = tuple[tuple[bytes, bytes], ...]
 
-# Codes that lower rooms and the credit book raise by name, and the answer each becomes.
-_DOMAIN: Final[dict[str, tuple[int, str]]] = {
-    "credit_balance_exhausted": (402, QUOTA),
-    "credit_held": (402, QUOTA),
-    "key_budget_exhausted": (402, QUOTA),
-    "billing_unavailable": (503, UNAVAILABLE),
-    "invalid_value": (400, INVALID_REQUEST),
-    "unsupported_parameter": (400, INVALID_REQUEST),
-    "unboundable_request": (400, INVALID_REQUEST),
-    "context_length_exceeded": (400, INVALID_REQUEST),
+# Codes that lower rooms and the credit book raise by name: the status, type and code of the answer each becomes.
+_DOMAIN: Final[dict[str, tuple[int, str, str]]] = {
+    "credit_balance_exhausted": (402, QUOTA, "credit_balance_exhausted"),
+    "credit_held": (402, QUOTA, "credit_held"),
+    "key_budget_exhausted": (402, QUOTA, "key_budget_exhausted"),
+    "billing_unavailable": (503, UNAVAILABLE, "billing_unavailable"),
+    "rendering_refused": (400, INVALID_REQUEST, "invalid_value"),
 }
 _RETRY_AFTER_S: Final = 2.0
 
@@ -107,10 +104,10 @@ def from_domain(error: DomainError) -> ApiError:
     known = _DOMAIN.get(error.code)
     if known is None:
         return internal()
-    status, kind = known
+    status, kind, code = known
     message = f"{error.message} {error.fix}" if error.fix else error.message
     retry_after_s = _RETRY_AFTER_S if status == 503 else None  # noqa: PLR2004  an HTTP status
-    return ApiError(status, kind, error.code, message, param=error.param, retry_after_s=retry_after_s)
+    return ApiError(status, kind, code, message, param=error.param, retry_after_s=retry_after_s)
 
 
 def internal() -> ApiError:

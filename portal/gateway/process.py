@@ -18,6 +18,7 @@ from portal.gateway.limits import KeyLimiter
 from portal.gateway.routing import Router
 from portal.gateway.settlement import Settlement
 from portal.gateway.snapshot import SnapshotStore
+from portal.gateway.spool import Spool
 from portal.gateway.threads import DatabaseThreads
 from portal.gateway.tunnel import peer_wire
 from portal.gateway.tunnel.hub import TunnelHub
@@ -40,9 +41,11 @@ class GatewayProcess:
         self.currency: str = settings.CURRENCY
         self.is_draining = False
         self.threads = DatabaseThreads()
+        self._money_threads = DatabaseThreads()  # their calls are never abandoned, so nobody else waits behind them
+        spool = Spool(folder=config.spool_dir, index=config.index, process=config.process)
         self.store = SnapshotStore(config.process)
-        self.credit = CreditBook()
-        self.settlement = Settlement()
+        self.credit = CreditBook(spool=spool, threads=self._money_threads, store=self.store)
+        self.settlement = Settlement(spool=spool, credit=self.credit, threads=self._money_threads)
         peer_key = peer_wire.derive_key(settings.SECRET_KEY)
         self.links = PeerLinks(key=peer_key)
         self.hub = TunnelHub(
@@ -88,6 +91,7 @@ class GatewayProcess:
         await self.store.stop()
         await self.credit.stop()
         await self.settlement.stop()
+        self._money_threads.stop()
         self.threads.stop()
 
     async def _watch(self) -> None:
@@ -96,8 +100,7 @@ class GatewayProcess:
         while True:
             await asyncio.sleep(_WATCH_S)
             rounds += 1
-            if self.store.is_loaded:
-                await self.hub.supersede(self.store.current)
+            await self.hub.supersede(self.store.current)
             if rounds % _TOUCH_EVERY == 0:
                 with suppress(TunnelLost):
                     await self._touch()

@@ -1,0 +1,179 @@
+"""A node of the wire protocol whose answers a test scripts: honest, slow, cheating or broken.
+
+It runs in a thread with a loop of its own, so that synchronous clients can be used against the gateway.
+"""
+
+import asyncio
+import json
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+
+from portal.gateway.tunnel import frames
+
+Script = Callable[["Reply"], Awaitable[None]]
+
+
+@dataclass
+class Reply:
+    """One request as the node sees it, and how it answers."""
+
+    stream: int
+    head: dict[str, Any]
+    body: dict[str, Any]
+    _send: Callable[[bytes], Awaitable[None]]
+    canceled: asyncio.Event = field(default_factory=asyncio.Event)
+    credit: int = frames.WINDOW_BYTES
+    widened: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def begin(self, status: int = 200, content_type: str = "text/event-stream") -> None:
+        await self.frame(frames.HEAD, json.dumps({"status": status, "content_type": content_type}).encode())
+
+    async def frame(self, kind: int, payload: bytes = b"") -> None:
+        await self._send(frames.pack(kind, self.stream, payload))
+
+    async def write(self, data: bytes) -> None:
+        """Send DATA within the window, as an honest agent does."""
+        while data:
+            while self.credit <= 0:
+                self.widened.clear()
+                await self.widened.wait()
+            piece, data = data[: self.credit], data[self.credit :]
+            self.credit -= len(piece)
+            await self.frame(frames.DATA, piece)
+
+    async def event(self, value: object) -> None:
+        await self.write(b"data: " + json.dumps(value).encode() + b"\n\n")
+
+    async def delta(self, text: str, **more: Any) -> None:
+        await self.event({"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": None}], **more})
+
+    async def done(self, *, prompt: int, completion: int, reason: str = "stop") -> None:
+        """End a stream as vLLM does: the finish, the usage, [DONE], END."""
+        await self.event({"choices": [{"index": 0, "delta": {"content": ""}, "finish_reason": reason}]})
+        await self.event({"choices": [], "usage": usage(prompt, completion)})
+        await self.write(b"data: [DONE]\n\n")
+        await self.end()
+
+    async def whole(self, value: dict[str, Any], status: int = 200) -> None:
+        """Answer in one piece."""
+        await self.begin(status, "application/json")
+        await self.write(json.dumps(value).encode())
+        await self.end()
+
+    async def end(self) -> None:
+        await self.frame(frames.END, b"{}")
+
+    async def fail(self, code: str) -> None:
+        await self.frame(frames.FAIL, json.dumps({"code": code, "message": "scripted"}).encode())
+
+
+def usage(prompt: int, completion: int) -> dict[str, Any]:
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+        "prompt_tokens_details": {"cached_tokens": 0},
+    }
+
+
+class ScriptedNode:
+    """Connects with a session token and answers every request with `script`."""
+
+    def __init__(self, *, url: str, token: str, model: str, script: Script, max_concurrency: int = 32) -> None:
+        self.script = script
+        self.replies: list[Reply] = []
+        self.is_away = threading.Event()
+        self.close_code: int | None = None
+        self._url = url
+        self._token = token
+        self._hello = {"deployments": [{"model": model, "state": "ready", "max_concurrency": max_concurrency}]}
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._socket: aiohttp.ClientWebSocketResponse | None = None
+        self._http: aiohttp.ClientSession | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._by_stream: dict[int, Reply] = {}
+
+    def start(self) -> "ScriptedNode":
+        self._thread.start()
+        self.call(self._connect())
+        return self
+
+    def stop(self) -> None:
+        if self._loop.is_running():
+            self.call(self._disconnect())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(5)
+            self._loop.close()
+
+    def call(self, work: Coroutine[Any, Any, Any], timeout_s: float = 10.0) -> Any:
+        """Run a coroutine in the node's loop."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout_s)
+
+    def send(self, message: bytes) -> None:
+        """Send raw bytes, whatever they are."""
+        assert self._socket is not None
+        self.call(self._socket.send_bytes(message))
+
+    def wait_closed(self, timeout_s: float = 5.0) -> int | None:
+        """Return the close code once the gateway has closed the tunnel."""
+        assert self.is_away.wait(timeout_s), "the tunnel is still open"
+        return self.close_code
+
+    async def _connect(self) -> None:
+        self._http = aiohttp.ClientSession()
+        headers = {"authorization": f"Bearer {self._token}"}
+        self._socket = await self._http.ws_connect(self._url, headers=headers, max_msg_size=0)
+        hello = {"protocol": 1, "agent_version": "scripted", **self._hello}
+        await self._socket.send_bytes(frames.pack(frames.HELLO, 0, json.dumps(hello).encode()))
+        self._keep(self._read())
+
+    async def _disconnect(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        if self._socket is not None:
+            await self._socket.close()
+        if self._http is not None:
+            await self._http.close()
+
+    async def _read(self) -> None:
+        assert self._socket is not None
+        async for message in self._socket:
+            self._take(*frames.unpack(message.data))
+        self.close_code = self._socket.close_code
+        self.is_away.set()
+
+    def _take(self, kind: int, stream: int, payload: bytes) -> None:
+        assert self._socket is not None
+        if kind == frames.REQUEST:
+            head, _, body = payload.partition(b"\n")
+            reply = Reply(stream, json.loads(head), json.loads(body), self._socket.send_bytes)
+            self.replies.append(reply)
+            self._by_stream[stream] = reply
+            self._keep(self._answer(reply))
+        elif kind == frames.CANCEL:
+            self._by_stream[stream].canceled.set()
+        elif kind == frames.WINDOW:
+            reply = self._by_stream[stream]
+            reply.credit += frames.unpack_window(payload)
+            reply.widened.set()
+
+    async def _answer(self, reply: Reply) -> None:
+        working = asyncio.ensure_future(self.script(reply))
+        leaving = asyncio.ensure_future(reply.canceled.wait())
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        leaving.cancel()
+        if not working.done():
+            working.cancel()
+            await reply.fail("canceled")
+        elif working.exception() is not None and not self.is_away.is_set():
+            working.result()
+
+    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
