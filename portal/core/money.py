@@ -3,6 +3,7 @@
 Rules from docs/architecture.md: one rounding a request (half up), shares floored, nothing lost in a split.
 """
 
+import re
 from typing import NewType
 
 Nano = NewType("Nano", int)
@@ -10,7 +11,9 @@ Nano = NewType("Nano", int)
 NANO_PER_UNIT = 1_000_000_000
 MTOK = 1_000_000
 BPS = 10_000
+LARGEST_NANO = 2**63 - 1  # what a BIGINT holds: some nine thousand million units of the currency
 _NANO_DIGITS = 9
+_AMOUNT = re.compile(r"(-)?([0-9]{1,10})(?:\.([0-9]{1,9}))?")
 
 # ISO 4217 exponents that differ from two, as Stripe charges them.
 _EXPONENTS = {
@@ -62,13 +65,12 @@ def decimal_text(nano: int) -> str:
 
 
 def nano_from_text(text: str) -> Nano:
-    """Parse a plain decimal string such as `0.25`. Raises ValueError for more than nine decimals or other signs."""
-    whole, dot, fraction = text.strip().partition(".")
-    negative = whole.startswith("-")
-    digits = whole.removeprefix("-") or "0"
-    if not (digits.isascii() and digits.isdigit()) or len(fraction) > _NANO_DIGITS or (dot and not fraction):
+    """Parse a plain decimal string such as `0.25`. Raises ValueError for anything else and for what no column holds."""
+    found = _AMOUNT.fullmatch(text.strip())
+    if found is None:
         raise ValueError(f"not an amount of money: {text!r}")
-    if fraction and not (fraction.isascii() and fraction.isdigit()):
-        raise ValueError(f"not an amount of money: {text!r}")
-    nano = int(digits) * NANO_PER_UNIT + int(fraction.ljust(_NANO_DIGITS, "0") or "0")
-    return Nano(-nano if negative else nano)
+    sign, whole, fraction = found.groups(default="")
+    nano = int(whole) * NANO_PER_UNIT + int(fraction.ljust(_NANO_DIGITS, "0"))
+    if nano > LARGEST_NANO:
+        raise ValueError(f"too large an amount of money: {text!r}")
+    return Nano(-nano if sign else nano)
