@@ -84,10 +84,12 @@ def _claimed(folder: Path) -> Iterator[Ground]:
 @contextmanager
 def _running(stack: Stack) -> Iterator[Stack]:
     try:
+        _say(f"starting PostgreSQL, Valkey, the Stripe stand-in, portal, gateways, worker and beat in {stack.folder}")
         stack.start()
         yield stack
     finally:
         _ignore_interrupts()
+        _say("stopping everything")
         stack.stop()
 
 
@@ -97,11 +99,17 @@ def _ignore_interrupts() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
+def _say(text: str) -> None:
+    """Tell whoever watches how far it is; standard output belongs to the result."""
+    print(f"demo: {text}", file=sys.stderr, flush=True)
+
+
 def _once(ground: Ground, options: Options) -> int:
     port = options.port if processes.is_free(options.port) else processes.free_port()
     with _running(Stack(ground, port=port, settings=SETTINGS)) as stack:
         world = _populate(stack, options)
         call = {"gateway_url": stack.gateway_url, "key": world["api_key"], "model": world["model"], "prompt": PROMPT}
+        _say("sending a streamed and a plain request")
         streamed = demo_requests.streamed(**call, max_tokens=60)
         plain = demo_requests.plain(**call, max_tokens=60)
         stack.require_all_alive()
@@ -112,6 +120,7 @@ def _once(ground: Ground, options: Options) -> int:
             "operator": world["logins"]["operator"]["email"],
             "stripe_url": stack.stripe_url,
         }
+        _say("settling, maturing and paying out")
         result = json.loads(
             stack.run(["-m", "portal.sandbox.demo_settle"], stdin=json.dumps(given), timeout_s=_SETTLE_S)
         )
@@ -171,12 +180,17 @@ def _populate(stack: Stack, options: Options) -> dict[str, Any]:
     plan = demo_nodes.plan(options.engine, options.engine_url, folder=stack.folder)
     world = stack.ground.read("world")
     if not world:
+        _say("making the operator, a provider, a customer with credit, a model and its price")
         given = {"public_url": stack.public_url, "nodes": plan.names, **plan.seed}
         world = json.loads(_step(stack, "seed", given))
         stack.ground.write("world", world)
+    _say(f"joining and starting {', '.join(plan.names)}")
     for name in plan.names:
-        demo_nodes.start(stack, plan, name, token=world["tokens"].get(name, ""))
+        demo_nodes.join(stack, plan, name, token=world["tokens"].get(name, ""))
     _step(stack, "deploy", {key: world[key] for key in ("model", "provider")} | plan.deployment)
+    for name in plan.names:
+        demo_nodes.start(stack, plan, name)
+    _say(f"waiting until {world['model']} is served")
     _wait_until_served(stack, world)
     return world
 

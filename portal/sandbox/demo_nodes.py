@@ -43,8 +43,8 @@ def plan(engine: str, engine_url: str, *, folder: Path) -> Plan:
     return Plan(names=["demo-node-1", "demo-node-2"], engine="simulate", profile="rtx4090x2")
 
 
-def start(stack: Stack, chosen: Plan, name: str, *, token: str) -> None:
-    """Join the node if it has not joined in an earlier run, then run its agent under the supervisor."""
+def join(stack: Stack, chosen: Plan, name: str, *, token: str) -> None:
+    """Write the node's configuration, and join with the token where no earlier run has joined it."""
     home = stack.folder / "nodes" / name
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     config = home / "agent.toml"
@@ -59,6 +59,12 @@ def start(stack: Stack, chosen: Plan, name: str, *, token: str) -> None:
         stack.run(["-m", "poolhouse_agent", *common, *arguments, *simulate], timeout_s=60)
         (home / "token").unlink()
         joined.touch()
+
+
+def start(stack: Stack, chosen: Plan, name: str) -> None:
+    """Run the node's agent under the supervisor."""
+    home = stack.folder / "nodes" / name
+    common = ["--config", str(home / "agent.toml"), "--state", str(home / "state")]
     stack.start_node(name, ["-m", "poolhouse_agent", *common, "run"], chosen.environ)
 
 

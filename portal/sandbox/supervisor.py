@@ -45,6 +45,7 @@ class Stack(Surroundings):
         self.start_portal()
         self.start_gateways()
         self.start_tasks()
+        self._wait_until_ready()
 
     def start_servers(self) -> None:
         """Start PostgreSQL and Valkey and make the database."""
@@ -67,21 +68,18 @@ class Stack(Surroundings):
         arguments += ["--connect-webhook", f"{base}/connect/", "--connect-secret", secrets[_CONNECT]]
         arguments += ["--events-webhook", f"{base}/events/", "--events-secret", secrets["STRIPE_EVENTS_SECRET"]]
         self._start("stripe", ["-m", "portal.sandbox.stripe_double", *arguments])
-        self.wait_for("stripe", lambda: not processes.is_free(self.ports["stripe"]))
 
     def start_portal(self) -> None:
-        """Start the portal and wait until it is ready."""
+        """Start the portal."""
         arguments = ["--host", HOST, "--port", str(self.ports["portal"]), "--no-access-log", "--no-proxy-headers"]
         self._start("portal", ["-m", "uvicorn", "portal.asgi:application", *arguments])
-        self.wait_for("portal", lambda: waiting.answers(f"{self.public_url}/readyz"))
 
     def start_gateways(self) -> None:
-        """Start the gateway processes and wait until each has its peer socket and the shared port answers."""
+        """Start the gateway processes."""
         spool, peers = self.folder / "spool", self._peer_folder()
         spool.mkdir(exist_ok=True)
-        sockets = [peers / f"gateway-{index}.sock" for index in range(GATEWAYS)]
-        for index, peer in enumerate(sockets):
-            peer.unlink(missing_ok=True)
+        for index in range(GATEWAYS):
+            self._peer(index).unlink(missing_ok=True)
             environ = {
                 "DJANGO_SETTINGS_MODULE": "portal.settings.gateway",
                 "GATEWAY_INDEX": str(index),
@@ -91,9 +89,17 @@ class Stack(Surroundings):
                 "GATEWAY_DRAIN_S": "5",
             }
             self._start(f"gateway-{index}", ["-m", "portal.gateway"], environ)
-        for index, peer in enumerate(sockets):
-            self.wait_for(f"gateway-{index}", peer.exists)
-            self.wait_for(f"gateway-{index}", lambda: waiting.answers(f"{self.gateway_url}/readyz"))
+
+    def _wait_until_ready(self) -> None:
+        self.wait_for("stripe", lambda: not processes.is_free(self.ports["stripe"]))
+        self.wait_for("portal", lambda: waiting.answers(f"{self.public_url}/readyz"))
+        for index in range(GATEWAYS):
+            self.wait_for(f"gateway-{index}", self._peer(index).exists)
+        self.wait_for("gateway-0", lambda: waiting.answers(f"{self.gateway_url}/readyz"))
+
+    def _peer(self, index: int) -> Path:
+        """Return the socket that a gateway process has once it is up."""
+        return self._peer_folder() / f"gateway-{index}.sock"
 
     def _peer_folder(self) -> Path:
         """Return a folder for Unix sockets, whose paths may not be longer than the kernel takes."""
