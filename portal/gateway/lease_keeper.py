@@ -9,6 +9,7 @@ from typing import Final, Protocol
 from portal.billing.rules import leasing
 from portal.billing.services import budgets, leases
 from portal.core import clock
+from portal.gateway.lease_sources import CALL_TIMEOUT_S
 from portal.gateway.purse import Purse
 from portal.gateway.spool import Spool
 from portal.gateway.threads import DatabaseThreads
@@ -101,7 +102,8 @@ class LeaseKeeper:
         if unused:
             for lease in unused:
                 lease.is_closing = True
-            await self._threads.run(self._calls.begin_closing, lease_ids=[lease.id for lease in unused])
+            ids = [lease.id for lease in unused]
+            await self._threads.run(self._calls.begin_closing, timeout_s=CALL_TIMEOUT_S, lease_ids=ids)
 
     async def _finish(self, purse: Purse) -> list[int]:
         """Return the rest of leases that ended, once their last record is in the database."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from django.db import Error as DatabaseError
-from django.db import close_old_connections, connections
+from django.db import close_old_connections
 from jinja2 import Template
 from tokenizers import Tokenizer
 
@@ -20,6 +20,7 @@ from portal.catalog.rules import rendering
 from portal.catalog.rules.rendering import RenderingRefused, TemplateInvalid
 from portal.catalog.selectors import for_gateway
 from portal.gateway.contracts import ModelEntry
+from portal.gateway.threads import close_connections
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -65,8 +66,7 @@ class TokenCounters:
 
     def stop(self) -> None:
         """End the threads after what they count now."""
-        for _ in range(_THREADS):
-            self._pool.submit(connections.close_all)
+        close_connections(self._pool, _THREADS)
         self._pool.shutdown(wait=False)
 
     async def count(

@@ -76,6 +76,8 @@ END
 $$;
 CREATE TRIGGER usage_append_only BEFORE UPDATE OR DELETE ON metering_usagerecord
     FOR EACH ROW EXECUTE FUNCTION metering_refuse_change();
+CREATE TRIGGER usage_never_emptied BEFORE TRUNCATE ON metering_usagerecord
+    FOR EACH STATEMENT EXECUTE FUNCTION metering_refuse_change();
 """
 
 FIRST_DAYS = """
