@@ -49,7 +49,7 @@ class PortalClient:
         except httpx.TimeoutException:
             raise PortalError("portal_timeout", f"{self.server} did not answer in time") from None
         except httpx.HTTPError as error:
-            raise PortalError("portal_unreachable", f"{self.server}: {error or type(error).__name__}") from None
+            raise PortalError("portal_unreachable", f"{self.server}: {str(error) or type(error).__name__}") from None
         return _read(response.status_code, content)
 
 

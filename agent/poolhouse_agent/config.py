@@ -53,11 +53,11 @@ def load(path: Path, *, environ: Mapping[str, str]) -> Config:
     raw = _read(path)
     unknown = set(raw) - _SECTIONS
     if unknown:
-        raise ConfigError("config_invalid", f"{path}: unknown section {sorted(unknown)[0]!r}")
+        raise ConfigError("config_invalid", f"{path}: unknown section {min(unknown)!r}")
     engine = _table(raw, "engine", path)
     odd = set(engine) - _ENGINE_KEYS
     if odd:
-        raise ConfigError("config_invalid", f"{path}: unknown key {sorted(odd)[0]!r} in [engine]")
+        raise ConfigError("config_invalid", f"{path}: unknown key {min(odd)!r} in [engine]")
     return Config(
         models={name: _model(name, value, path) for name, value in _table(raw, "models", path).items()},
         external={name: _external(name, value, path) for name, value in _table(raw, "external", path).items()},

@@ -9,15 +9,15 @@ from poolhouse_agent.errors import RequestRefused
 from poolhouse_agent.protocol.frames import RequestHead
 
 _SAMPLING = frozenset({
-    "frequency_penalty", "logit_bias", "logprobs", "max_completion_tokens", "max_tokens", "min_p", "min_tokens", "model",
-    "n", "presence_penalty", "repetition_penalty", "response_format", "return_token_ids", "seed", "stop", "stream",
-    "stream_options", "structured_outputs", "temperature", "top_k", "top_p", "cache_salt", "ignore_eos",
+    "frequency_penalty", "logit_bias", "logprobs", "max_completion_tokens", "max_tokens", "min_p", "min_tokens",
+    "model", "n", "presence_penalty", "repetition_penalty", "response_format", "return_token_ids", "seed", "stop",
+    "stream", "stream_options", "structured_outputs", "temperature", "top_k", "top_p", "cache_salt", "ignore_eos",
 })  # fmt: skip
 _FIELDS: Mapping[tuple[str, str], frozenset[str]] = {
     ("POST", "/v1/chat/completions"): _SAMPLING
     | {
-        "chat_template_kwargs", "include_reasoning", "messages", "parallel_tool_calls", "reasoning_effort", "tool_choice",
-        "tools", "top_logprobs",
+        "chat_template_kwargs", "include_reasoning", "messages", "parallel_tool_calls", "reasoning_effort",
+        "tool_choice", "tools", "top_logprobs",
     },
     ("POST", "/v1/completions"): _SAMPLING | {"prompt"},
     ("POST", "/v1/embeddings"): frozenset({"model", "input", "encoding_format", "dimensions"}),

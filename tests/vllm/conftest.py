@@ -32,5 +32,6 @@ def tiny_chat(vllm_program: str) -> Path:
     folder = MODELS / "chat"
     if not (folder / "model.safetensors").exists():
         maker = Path(__file__).with_name("make_tiny_model.py")
-        subprocess.run([str(VENV / "bin" / "python"), str(maker), str(MODELS), "--kind", "chat"], check=True, timeout=300)
+        python = str(VENV / "bin" / "python")
+        subprocess.run([python, str(maker), str(MODELS), "--kind", "chat"], check=True, timeout=300)
     return folder

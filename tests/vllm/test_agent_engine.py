@@ -8,7 +8,6 @@ from typing import Any
 
 import aiohttp
 import pytest
-
 from poolhouse_agent.config import Config, ModelFolder
 from poolhouse_agent.engine import metrics, processes
 from poolhouse_agent.engine.deployment import Timing
@@ -16,6 +15,7 @@ from poolhouse_agent.engine.target import Target
 from poolhouse_agent.runtime import Agent
 from poolhouse_agent.state import State
 from poolhouse_common.artefacts import folder_digest
+
 from tests.agent.conftest import join, running_agent
 from tests.fakes.pool import CANCEL, Answer, Pool, Tunnel, desired, running_pool
 from tests.vllm.conftest import CPU_ENVIRONMENT
@@ -69,7 +69,7 @@ async def test_a_real_vllm_from_start_to_stop(tmp_path: Path, vllm_program: str,
             await stops_when_cancelled(agent, tunnel)
             await keeps_its_key(agent, leader)
             await reports_counters(pool, agent)
-            agent.deployments.apply(())
+            pool.desired = []
             async with asyncio.timeout(STOP_S):
                 while agent.deployments.reports():
                     await asyncio.sleep(0.2)

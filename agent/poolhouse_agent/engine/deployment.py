@@ -1,6 +1,7 @@
 """One deployment from the wish for it to its end: start, prove, watch, start again, stop."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
@@ -141,7 +142,8 @@ class Deployment:
         """Do the work, unless the engine ends first. Raises EngineError."""
         task = asyncio.create_task(work)
         try:
-            await asyncio.wait({ended, task}, return_when=asyncio.FIRST_COMPLETED)
+            waiting: set[asyncio.Future[Any]] = {ended, task}
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             if ended.done() and self._engine is not None:
                 raise EngineError(ended.result(), self._engine.explain())
             await task
@@ -205,10 +207,9 @@ class Deployment:
             await asyncio.shield(engine.stop())
 
     async def _drained(self) -> None:
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self.timing.drain_s
-        while self.target is not None and self.target.running and loop.time() < deadline:
-            await asyncio.sleep(0.05)
+        if self.target is not None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.target.idle(), self.timing.drain_s)
 
     def _move(self, state: DeploymentState, code: str = "", detail: str = "") -> None:
         self.state, self.code, self.detail = state, code, detail

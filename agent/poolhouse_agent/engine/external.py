@@ -47,7 +47,8 @@ class ExternalEngine:
 
     async def wait_for_end(self) -> str:
         """Never: the server's life is not the agent's business; the watch notices when it is gone."""
-        return await asyncio.get_running_loop().create_future()
+        await asyncio.get_running_loop().create_future()
+        return "engine_died"
 
     def explain(self) -> str:
         """Nothing is known of another's process."""

@@ -1,6 +1,7 @@
 """A child process that leads its own group: started clean, watched, and reaped with everything it started."""
 
 import asyncio
+import contextlib
 import json
 import os
 import secrets
@@ -101,16 +102,20 @@ class ChildProcess:
 async def reap_leftovers(engines: Path) -> int:
     """Kill what an agent that died left running below `engines`; return how many processes that were."""
     count = 0
-    for note in sorted(engines.glob("*/process.json")):
-        try:
-            written = json.loads(note.read_text(encoding="ascii"))
-            pid, mark = int(written["pid"]), str(written["mark"])
-        except (ValueError, KeyError, TypeError):
-            note.unlink(missing_ok=True)
-            continue
+    for pid, mark in _take_notes(engines):
         count += await _reap(pid, mark=mark)
-        note.unlink(missing_ok=True)
     return count
+
+
+def _take_notes(engines: Path) -> list[tuple[int, str]]:
+    """Read and remove the notes of engines that an earlier agent started."""
+    found = []
+    for note in sorted(engines.glob("*/process.json")):
+        with contextlib.suppress(ValueError, KeyError, TypeError):  # torn by a crash: the group cannot be named
+            written = json.loads(note.read_text(encoding="ascii"))
+            found.append((int(written["pid"]), str(written["mark"])))
+        note.unlink(missing_ok=True)
+    return found
 
 
 async def _reap(leader: int, *, mark: str) -> int:

@@ -9,7 +9,7 @@ import aiohttp
 from poolhouse_agent.engine.target import Target
 from poolhouse_agent.errors import EngineError
 
-_LIST_TIMEOUT = aiohttp.ClientTimeout(total=10.0)
+_LIST_S = 10.0
 _MAX_BYTES = 1 << 20
 _OK = 200
 GENERATION_S = 60.0
@@ -25,7 +25,7 @@ class Proof:
 
 async def listed_models(http: aiohttp.ClientSession, target: Target) -> dict[str, int | None]:
     """Return the served names with their context length. Raises EngineError."""
-    body = await _json(http, "GET", target, "/v1/models", None, timeout=_LIST_TIMEOUT)
+    body = await _json(http, "GET", target, "/v1/models", None, within_s=_LIST_S)
     entries = body.get("data")
     if not isinstance(entries, list):
         raise EngineError("engine_protocol", "/v1/models has no list")
@@ -56,8 +56,7 @@ async def generate(http: aiohttp.ClientSession, target: Target, *, timeout_s: fl
         "max_tokens": 1,
         "temperature": 0,
     }
-    timeout = aiohttp.ClientTimeout(total=timeout_s)
-    answer = await _json(http, "POST", target, "/v1/chat/completions", body, timeout=timeout)
+    answer = await _json(http, "POST", target, "/v1/chat/completions", body, within_s=timeout_s)
     choices = answer.get("choices")
     if not isinstance(choices, list) or not choices:
         raise EngineError("engine_protocol", "a generation without choices")
@@ -77,8 +76,9 @@ async def _json(
     path: str,
     body: dict[str, Any] | None,
     *,
-    timeout: aiohttp.ClientTimeout,
+    within_s: float,
 ) -> dict[str, Any]:
+    timeout = aiohttp.ClientTimeout(total=within_s)
     try:
         async with http.request(
             method, target.base_url + path, json=body, headers=target.headers, timeout=timeout
@@ -86,7 +86,7 @@ async def _json(
             content = await response.content.read(_MAX_BYTES)
             status = response.status
     except TimeoutError:
-        raise EngineError("engine_timeout", f"no answer from {path} within {timeout.total:.0f} s") from None
+        raise EngineError("engine_timeout", f"no answer from {path} within {within_s:.0f} s") from None
     except (aiohttp.ClientError, OSError) as error:
         raise EngineError("engine_unreachable", f"{path}: {type(error).__name__}") from None
     if status != _OK:

@@ -1,5 +1,6 @@
 """Where requests of one deployment go."""
 
+import asyncio
 import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +19,13 @@ class Target:
     max_concurrency: int
     headers: Mapping[str, str] = field(default_factory=dict)
     running: int = 0
+    _idle: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def idle(self) -> None:
+        """Wait until no request runs."""
+        while self.running:
+            self._idle.clear()
+            await self._idle.wait()
 
     @contextlib.contextmanager
     def in_flight(self) -> Iterator[None]:
@@ -29,3 +37,4 @@ class Target:
             yield
         finally:
             self.running -= 1
+            self._idle.set()

@@ -5,6 +5,7 @@ import logging
 import os
 import secrets
 import shutil
+import tempfile
 from pathlib import Path
 
 import aiohttp
@@ -39,6 +40,7 @@ class VllmEngine:
         self._http = http
         self._gpus = gpus
         self._process: ChildProcess | None = None
+        self._scratch: Path | None = None
 
     async def start(self) -> Target:
         """Check the weights, start vLLM and wait until it lists the model. Raises EngineError."""
@@ -88,10 +90,11 @@ class VllmEngine:
         """Nothing of the agent's own environment but the path to programs."""
         home = self._folder / "home"
         home.mkdir(exist_ok=True, mode=0o700)
+        self._scratch = Path(tempfile.mkdtemp(prefix="ph-"))  # short: sockets below it may have 107 characters in all
         gpus = {"CUDA_VISIBLE_DEVICES": ",".join(uuids), "CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if uuids else {}
         return {
             "PATH": os.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin"),
-            "HOME": str(home), "XDG_CACHE_HOME": str(home / ".cache"), "TMPDIR": str(home), "LANG": "C.UTF-8",
+            "HOME": str(home), "XDG_CACHE_HOME": str(home / ".cache"), "TMPDIR": str(self._scratch), "LANG": "C.UTF-8",
             **self._config.engine_environment,
             "DO_NOT_TRACK": "1", "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1",
             "VLLM_API_KEY": key, "VLLM_HOST_IP": "127.0.0.1", "VLLM_MAX_N_SEQUENCES": "8",
@@ -115,6 +118,8 @@ class VllmEngine:
         self._gpus.release(self._desired.deployment)
         if self._process is not None:
             await self._process.stop(grace_s=vllm_flags.SHUTDOWN_S + _STOP_SLACK_S)
+        if self._scratch is not None:
+            await asyncio.to_thread(shutil.rmtree, self._scratch, ignore_errors=True)
 
 
 def find_program(configured: str) -> str:

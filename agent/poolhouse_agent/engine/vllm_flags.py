@@ -14,12 +14,13 @@ _SHORTEST_QUEUE = 16  # a request with n = 8 counts as eight
 
 _DTYPES = frozenset({"", "auto", "bfloat16", "float16", "float32", "half"})
 _QUANTIZATIONS = frozenset({
-    "", "awq", "awq_marlin", "compressed-tensors", "experts_int8", "fbgemm_fp8", "fp8", "gptq", "gptq_marlin", "modelopt",
-    "modelopt_fp4", "moe_wna16", "mxfp4", "quark", "torchao",
+    "", "awq", "awq_marlin", "compressed-tensors", "experts_int8", "fbgemm_fp8", "fp8", "gptq", "gptq_marlin",
+    "modelopt", "modelopt_fp4", "moe_wna16", "mxfp4", "quark", "torchao",
 })  # fmt: skip
 _TOOL_PARSERS = frozenset({
     "deepseek_v3", "deepseek_v31", "glm45", "granite4", "hermes", "internlm", "jamba", "kimi_k2", "llama3_json",
-    "llama4_pythonic", "minimax_m2", "mistral", "openai", "phi4_mini_json", "pythonic", "qwen3_coder", "qwen3_xml", "seed_oss", "xlam",
+    "llama4_pythonic", "minimax_m2", "mistral", "openai", "phi4_mini_json", "pythonic", "qwen3_coder", "qwen3_xml",
+    "seed_oss", "xlam",
 })  # fmt: skip
 _REASONING_PARSERS = frozenset({
     "deepseek_r1", "deepseek_v3", "glm45", "granite", "hunyuan_a13b", "mistral", "openai_gptoss", "qwen3", "step3",
@@ -42,7 +43,7 @@ class Place:
 def arguments(desired: Desired, place: Place) -> list[str]:
     """Return the arguments of `vllm serve`. Raises EngineError `engine_argument_refused`."""
     if desired.settings:
-        raise EngineError("engine_argument_refused", f"setting {sorted(desired.settings)[0][:64]!r}")
+        raise EngineError("engine_argument_refused", f"setting {min(desired.settings)[:64]!r}")
     return [
         "serve", str(place.folder), "--host", "127.0.0.1", "--port", str(place.port),
         "--served-model-name", place.served_name,

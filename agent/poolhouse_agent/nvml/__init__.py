@@ -1,1 +1,1 @@
-"""GPUs as NVIDIA's management library sees them: asked in a short-lived child, each value or the reason it is missing."""
+"""GPUs as NVIDIA's management library sees them: read in a short-lived child; each value, or why not."""

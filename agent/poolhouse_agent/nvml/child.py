@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import functools
 import json
 import sys
 from collections.abc import Callable
@@ -62,12 +63,13 @@ def _read_gpu(index: int, driver: str, gpus: list[dict[str, Any]], errors: list[
     name = ask("name", lambda: pynvml.nvmlDeviceGetName(handle), missing)
     values = {}
     for field, question in fields.QUESTIONS.items():
-        value = ask(field, lambda question=question: question(handle), missing)  # type: ignore[misc]  bound per round
+        value = ask(field, functools.partial(question, handle), missing)
         if value is not None:
             values[field] = value
     gpus.append({
         "uuid": uuid, "index": index, "name": name or "", "memory_bytes": memory, "driver": driver,
-        "compute_capability": ".".join(map(str, capability)) if capability else "", "values": values, "missing": missing,
+        "compute_capability": ".".join(map(str, capability)) if capability else "",
+        "values": values, "missing": missing,
     })  # fmt: skip
     errors += _faults(uuid, values, missing)
 
@@ -75,7 +77,7 @@ def _read_gpu(index: int, driver: str, gpus: list[dict[str, Any]], errors: list[
 def _faults(uuid: str, values: dict[str, Any], missing: Missing) -> list[dict[str, str]]:
     found = []
     if lost := fields.LOSSES & set(missing.values()):
-        found.append(sorted(lost)[0])
+        found.append(min(lost))
     if values.get("mig"):
         found.append("mig_enabled")
     if values.get("ecc_uncorrected"):

@@ -35,35 +35,40 @@ def _processes(handle: Any) -> list[dict[str, int | None]]:
     return [{"pid": one.pid, "memory_bytes": one.usedGpuMemory} for one in running[:32]]
 
 
+def _plain(name: str) -> Callable[[Any], Any]:
+    """A question without arguments, looked up when it is asked: an older binding may lack it."""
+    return lambda gpu: getattr(pynvml, name)(gpu)  # noqa: PLW0108  looked up late, on purpose
+
+
 QUESTIONS: Mapping[str, Callable[[Any], Any]] = {
-    "serial": lambda gpu: pynvml.nvmlDeviceGetSerial(gpu),
-    "vbios": lambda gpu: pynvml.nvmlDeviceGetVbiosVersion(gpu),
+    "serial": _plain("nvmlDeviceGetSerial"),
+    "vbios": _plain("nvmlDeviceGetVbiosVersion"),
     "bus_id": lambda gpu: pynvml.nvmlDeviceGetPciInfo_v3(gpu).busId,
     "pci_id": lambda gpu: pynvml.nvmlDeviceGetPciInfo_v3(gpu).pciDeviceId,
     "memory_used_bytes": lambda gpu: pynvml.nvmlDeviceGetMemoryInfo(gpu).used,
     "bar1_bytes": lambda gpu: pynvml.nvmlDeviceGetBAR1MemoryInfo(gpu).bar1Total,
-    "cores": lambda gpu: pynvml.nvmlDeviceGetNumGpuCores(gpu),
-    "memory_bus_bits": lambda gpu: pynvml.nvmlDeviceGetMemoryBusWidth(gpu),
+    "cores": _plain("nvmlDeviceGetNumGpuCores"),
+    "memory_bus_bits": _plain("nvmlDeviceGetMemoryBusWidth"),
     "clock_sm_mhz": lambda gpu: pynvml.nvmlDeviceGetClockInfo(gpu, _SM),
     "clock_memory_mhz": lambda gpu: pynvml.nvmlDeviceGetClockInfo(gpu, _MEMORY),
     "clock_sm_max_mhz": lambda gpu: pynvml.nvmlDeviceGetMaxClockInfo(gpu, _SM),
     "clock_memory_max_mhz": lambda gpu: pynvml.nvmlDeviceGetMaxClockInfo(gpu, _MEMORY),
     "utilization_percent": lambda gpu: pynvml.nvmlDeviceGetUtilizationRates(gpu).gpu,
     "temperature_c": lambda gpu: pynvml.nvmlDeviceGetTemperature(gpu, pynvml.NVML_TEMPERATURE_GPU),
-    "power_mw": lambda gpu: pynvml.nvmlDeviceGetPowerUsage(gpu),
-    "power_limit_mw": lambda gpu: pynvml.nvmlDeviceGetEnforcedPowerLimit(gpu),
-    "power_default_mw": lambda gpu: pynvml.nvmlDeviceGetPowerManagementDefaultLimit(gpu),
-    "throttle_reasons": lambda gpu: pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(gpu),
-    "pcie_generation": lambda gpu: pynvml.nvmlDeviceGetCurrPcieLinkGeneration(gpu),
-    "pcie_generation_max": lambda gpu: pynvml.nvmlDeviceGetMaxPcieLinkGeneration(gpu),
-    "pcie_width": lambda gpu: pynvml.nvmlDeviceGetCurrPcieLinkWidth(gpu),
-    "pcie_width_max": lambda gpu: pynvml.nvmlDeviceGetMaxPcieLinkWidth(gpu),
-    "pcie_replays": lambda gpu: pynvml.nvmlDeviceGetPcieReplayCounter(gpu),
+    "power_mw": _plain("nvmlDeviceGetPowerUsage"),
+    "power_limit_mw": _plain("nvmlDeviceGetEnforcedPowerLimit"),
+    "power_default_mw": _plain("nvmlDeviceGetPowerManagementDefaultLimit"),
+    "throttle_reasons": _plain("nvmlDeviceGetCurrentClocksThrottleReasons"),
+    "pcie_generation": _plain("nvmlDeviceGetCurrPcieLinkGeneration"),
+    "pcie_generation_max": _plain("nvmlDeviceGetMaxPcieLinkGeneration"),
+    "pcie_width": _plain("nvmlDeviceGetCurrPcieLinkWidth"),
+    "pcie_width_max": _plain("nvmlDeviceGetMaxPcieLinkWidth"),
+    "pcie_replays": _plain("nvmlDeviceGetPcieReplayCounter"),
     "ecc_enabled": lambda gpu: pynvml.nvmlDeviceGetEccMode(gpu)[0],
     "ecc_uncorrected": lambda gpu: pynvml.nvmlDeviceGetTotalEccErrors(gpu, _UNCORRECTED, _VOLATILE),
     "remapped_rows": _remapped,
     "mig": lambda gpu: pynvml.nvmlDeviceGetMigMode(gpu)[0],
-    "virtualization": lambda gpu: pynvml.nvmlDeviceGetVirtualizationMode(gpu),
+    "virtualization": _plain("nvmlDeviceGetVirtualizationMode"),
     "nvlinks": _links,
     "processes": _processes,
 }  # fmt: skip

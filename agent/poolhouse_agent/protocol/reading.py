@@ -27,7 +27,7 @@ class Reader:
         value = self._get(name, default)
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
             raise self._wrong(name, f"a whole number from {low} to {high}")
-        return value
+        return int(value)
 
     def flag(self, name: str, *, default: bool) -> bool:
         """True or false."""

@@ -39,13 +39,12 @@ class Counters:
         for name, kind, value in figures:
             lines += [f"# TYPE vllm:{name} {kind}", f"vllm:{name}{{{label}}} {float(value)}"]
         lines.append("# TYPE vllm:request_success_total counter")
-        lines += [
-            f'vllm:request_success_total{{engine="0",finished_reason="{reason}",model_name="{self.model}"}} {float(count)}'
-            for reason, count in self.finished.items()
-        ]
+        for reason, count in self.finished.items():
+            labels = f'engine="0",finished_reason="{reason}",model_name="{self.model}"'
+            lines.append(f"vllm:request_success_total{{{labels}}} {float(count)}")
         lines.append("# TYPE vllm:admission_rejections_total counter")
-        reason = f'model_name="{self.model}",reason="max_num_queued_reqs"'
-        lines.append(f"vllm:admission_rejections_total{{{reason}}} {float(self.rejections)}")
+        labels = f'model_name="{self.model}",reason="max_num_queued_reqs"'
+        lines.append(f"vllm:admission_rejections_total{{{labels}}} {float(self.rejections)}")
         return "\n".join(lines) + "\n"
 
 

@@ -130,7 +130,9 @@ def _call(
 
 def _called(request: ChatRequest, question: str) -> dict[str, Any] | None:
     """The function to call: the forced one, any when one is required, else one that the question names."""
-    functions = [tool["function"] for tool in request.tools or () if isinstance(tool.get("function"), dict)]
+    functions: list[dict[str, Any]] = [
+        tool["function"] for tool in request.tools or () if isinstance(tool.get("function"), dict)
+    ]
     choice = request.tool_choice
     if not functions or choice == "none":
         return None

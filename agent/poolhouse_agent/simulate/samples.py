@@ -1,7 +1,7 @@
 """Makes a value that conforms to a JSON schema, from the words of the question."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 _MAX_DEPTH = 12
@@ -47,23 +47,21 @@ class Sampler:
         kind = kind[0] if isinstance(kind, list) and kind else kind
         if kind not in _TYPES:
             raise BadSchema(f"Grammar error: Invalid type: {kind}")
-        match kind:
-            case "object":
-                return self._object(schema, depth)
-            case "array":
-                low = int(schema.get("minItems", 1))
-                count = min(max(low, 2), int(schema.get("maxItems", max(low, 2))))
-                return [self._value(schema.get("items", True), depth + 1) for _ in range(count)]
-            case "integer":
-                return self._integer(schema)
-            case "number":
-                return float(self._integer(schema)) + (0.5 if "maximum" not in schema else 0.0)
-            case "boolean":
-                return self._dice.random() < 0.5  # noqa: PLR2004  a coin
-            case "null":
-                return None
-            case _:
-                return self._text(schema)
+        makers: dict[str, Callable[[], Any]] = {
+            "object": lambda: self._object(schema, depth),
+            "array": lambda: self._array(schema, depth),
+            "integer": lambda: self._integer(schema),
+            "number": lambda: float(self._integer(schema)) + (0.5 if "maximum" not in schema else 0.0),
+            "boolean": lambda: self._dice.choice((True, False)),
+            "null": lambda: None,
+            "string": lambda: self._text(schema),
+        }
+        return makers[kind]()
+
+    def _array(self, schema: Mapping[str, Any], depth: int) -> list[Any]:
+        low = int(schema.get("minItems", 1))
+        count = min(max(low, 2), int(schema.get("maxItems", max(low, 2))))
+        return [self._value(schema.get("items", True), depth + 1) for _ in range(count)]
 
     def _object(self, schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
         properties = schema.get("properties", {})

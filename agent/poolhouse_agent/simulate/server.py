@@ -121,18 +121,18 @@ class Server:
     def _admit(self, wanted: validation.ChatRequest, behaviour: Behaviour) -> Chat:
         limit = self._options.context_tokens
         characters = sum(len(str(message.get("content") or "")) for message in wanted.messages)
-        if characters > limit * _CHARACTERS_PER_TOKEN:
-            raise _too_long(limit, f"{characters} characters (more than {limit * _CHARACTERS_PER_TOKEN} characters, which "
-                            f"is the upper bound for {limit} input tokens)", "input_text", characters)  # fmt: skip
+        longest = limit * _CHARACTERS_PER_TOKEN
+        if characters > longest:
+            bound = f"(more than {longest} characters, which is the upper bound for {limit} input tokens)"
+            raise _too_long(limit, f"{characters} characters {bound}", "input_text", characters)
         ids = self.engine.prompt_ids(wanted)
         if len(ids) >= limit:
-            raise _too_long(limit, f"at least {limit + 1} input tokens, which exceeds this limit even without any output "
-                            "tokens", "input_tokens", limit + 1)  # fmt: skip
+            found = f"at least {limit + 1} input tokens, which exceeds this limit even without any output tokens"
+            raise _too_long(limit, found, "input_tokens", limit + 1)
         if wanted.max_tokens is not None and wanted.max_tokens > limit:
-            message = (
-                f"max_tokens={wanted.max_tokens} cannot be greater than max_model_len={limit}. Please request fewer "
-            )
-            raise validation.bad_request(message + "output tokens.", param="max_tokens", value=wanted.max_tokens)
+            message = f"max_tokens={wanted.max_tokens} cannot be greater than max_model_len={limit}. "
+            message += "Please request fewer output tokens."
+            raise validation.bad_request(message, param="max_tokens", value=wanted.max_tokens)
         if not self.engine.has_room(wanted.choices):
             self.engine.counters.rejections += 1
             raise validation.failure(503, _BUSY, "Service Unavailable")

@@ -23,7 +23,7 @@ class ChatTokens:
         environment.filters["tojson"] = _tojson
         self._template = environment.from_string((_FOLDER / "chat_template.jinja").read_text(encoding="utf-8"))
         self._bytes = _token_bytes(self._tokenizer)
-        self.end_id = int(self._tokenizer.token_to_id(END_TOKEN))
+        self.end_id: int = self.encode(END_TOKEN)[0]
         self.vocabulary = int(self._tokenizer.get_vocab_size())
 
     def prompt_ids(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any] | None) -> list[int]:

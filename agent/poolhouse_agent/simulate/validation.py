@@ -161,7 +161,7 @@ def _max_tokens(body: dict[str, Any]) -> int | None:
             raise _invalid("int_type", f"body.{name}", "Input should be a valid integer", value)
         if value < 1:
             raise bad_request(f"max_tokens must be at least 1, got {value}.", param="max_tokens", value=value)
-        return value
+        return int(value)
     return None
 
 

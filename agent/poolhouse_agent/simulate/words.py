@@ -7,12 +7,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 _GREETING = re.compile(r"^\W*(hello|hi|hey|good (morning|evening|afternoon))\b", re.IGNORECASE)
-_SUM = re.compile(r"(-?\d{1,9})\s*([-+*x×])\s*(-?\d{1,9})")
+_SUM = re.compile(r"(-?\d{1,9})\s*([-+*x])\s*(-?\d{1,9})")
 _COUNT = re.compile(r"\bcount\b.*?\bto (\d{1,4})\b", re.IGNORECASE)
 _LENGTH = re.compile(r"\b(\d{1,5}) words\b", re.IGNORECASE)
 _WORD = re.compile(r"[A-Za-z][A-Za-z'-]{2,}")
 _OPERATIONS: Mapping[str, Callable[[int, int], int]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "x": operator.mul, "×": operator.mul,
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "x": operator.mul,
 }  # fmt: skip
 _COMMON = frozenset(
     [

@@ -73,7 +73,7 @@ class Connection:
         try:
             return await self._read()
         except ProtocolError as error:
-            log.error("tunnel.protocol_error", extra={"code": error.code, "detail": error.detail})
+            log.warning("tunnel.protocol_error", extra={"code": error.code, "detail": error.detail})
             await self._socket.close(code=CLOSE_PROTOCOL, message=error.detail.encode()[:100])
             return Ending.PROTOCOL
         finally:

@@ -51,7 +51,8 @@ class TunnelKeeper:
     async def run(self) -> None:
         """Serve the pool until cancelled."""
         while True:
-            await asyncio.sleep(await self._once())
+            delay = await self._once()
+            await asyncio.sleep(delay)
 
     async def _once(self) -> float:
         """Hold one connection from start to end; return how long to wait before the next."""
@@ -66,7 +67,7 @@ class TunnelKeeper:
             log.warning("tunnel.failed", extra={"code": "tunnel_lost", "detail": f"{type(error).__name__}: {error}"})
             ending = Ending.LOST
         except (ConfigError, PortalError) as error:
-            log.error("tunnel.refused", extra={"code": error.code, "detail": error.detail, "fix": error.fix})
+            log.warning("tunnel.refused", extra={"code": error.code, "detail": error.detail, "fix": error.fix})
             ending = Ending.PROTOCOL
         if loop.time() - began > _STEADY_S:
             self._backoff.reset()
