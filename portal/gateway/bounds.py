@@ -1,5 +1,6 @@
 """The upper bound of a request, from which its hold is made: no answer can cost more."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -12,10 +13,10 @@ from portal.gateway.fields.chat import ChatRequest
 class PromptMeasure(Protocol):
     """Renders and counts prompts with the model's own template and tokenizer, off the event loop."""
 
-    async def rendered_bytes(self, model: ModelEntry, body: dict[str, Any]) -> int | None:
+    async def rendered_bytes(self, model: ModelEntry, body: Mapping[str, Any]) -> int | None:
         """Return the bytes of the rendered prompt; None where the model has no template."""
 
-    async def prompt_tokens(self, model: ModelEntry, body: dict[str, Any]) -> int | None:
+    async def prompt_tokens(self, model: ModelEntry, body: Mapping[str, Any]) -> int | None:
         """Return the exact prompt tokens; None where they cannot be counted now."""
 
 

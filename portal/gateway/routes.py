@@ -1,6 +1,7 @@
 """Which path is served by what; every refusal leaves as an answer of the error table."""
 
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
@@ -82,7 +83,7 @@ def _require_method(exchange: Exchange, method: str) -> None:
 def _snapshot(process: GatewayProcess) -> Snapshot:
     if process.is_draining:
         raise errors.unavailable("draining", "This gateway process is restarting; retry.", retry_after_s=1.0)
-    if not process.store.is_loaded or process.store.is_stale(clock.now().timestamp()):
+    if process.store.is_stale(time.monotonic()):
         message = "Keys and prices cannot be checked now; retry."
         raise errors.unavailable("billing_unavailable", message, retry_after_s=2.0)
     return process.store.current
@@ -121,5 +122,5 @@ async def _health(process: GatewayProcess, exchange: Exchange) -> None:
     if exchange.path == "/healthz":
         await exchange.answer(200, {"alive": True})
         return
-    status, body = health.readiness(process, now=clock.now().timestamp())
+    status, body = health.readiness(process, now=time.monotonic())
     await exchange.answer(status, body)

@@ -59,6 +59,8 @@ class SnapshotStore:
             await asyncio.sleep(_POLL_S)
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(work()) for work in (self._follow, self._listen_postgres, self._listen_valkey)]
+        for task in self._tasks:
+            task.add_done_callback(_report_death)
 
     async def stop(self) -> None:
         """End all connections."""
@@ -68,8 +70,11 @@ class SnapshotStore:
         self._thread.stop()
 
     def is_stale(self, now: float) -> bool:
-        """Tell whether neither channel nor poll has answered for ten seconds; `now` is `time.monotonic()`."""
-        return now - self._contact_at >= STALE_AFTER_S
+        """Tell whether neither channel nor poll has answered for ten seconds, or a fault of ours ended the following.
+
+        `now` is `time.monotonic()`.
+        """
+        return now - self._contact_at >= STALE_AFTER_S or any(task.done() for task in self._tasks)
 
     def subscribe(self, topic: str, listener: Listener) -> None:
         """Call `listener(subject)` for each message of the topic; a message may come twice, by each channel."""
@@ -177,3 +182,8 @@ class SnapshotStore:
                     self._contact_at = time.monotonic()
                     if message["type"] == "message":
                         self._take(message["data"])
+
+
+def _report_death(task: "asyncio.Task[None]") -> None:
+    if not task.cancelled() and task.exception() is not None:
+        log.critical("snapshot.task_died", exc_info=task.exception())

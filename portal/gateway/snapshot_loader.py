@@ -80,7 +80,9 @@ class SnapshotLoader:
         entries: dict[int, NodeEntry] = {}
         by_model: dict[int, list[NodeEntry]] = {}
         for row in nodes.nodes():
-            owner = owners[row.provider_id]
+            owner = owners.get(row.provider_id)
+            if owner is None:
+                continue  # made since the providers were read: their digest differs now, the next load has both
             share = 0 if owner.is_house else shares.get(owner.id, usual_share)
             entry = _node(row, owner, share, standings.get(row.id) or Standing())
             entries[row.id] = entry
