@@ -2,12 +2,13 @@
 
 from django.urls import URLPattern
 
-from portal.operators import catalogue, customers, ledger, overview, payouts, prices, providers
+from portal.operators import catalogue, customers, fleet, ledger, overview, payouts, prices, providers
 
 app_name = "operators"
 urlpatterns: list[URLPattern] = [
     *overview.urlpatterns,
     *providers.urlpatterns,
+    *fleet.urlpatterns,
     *catalogue.urlpatterns,
     *prices.urlpatterns,
     *payouts.urlpatterns,

@@ -62,7 +62,8 @@ _ENTRIES: dict[str, list[list[tuple[str, str, str]]]] = {
     "operator": [
         [
             ("Overview", "operators:overview", "layout-dashboard"),
-            ("Providers", "operators:providers", "server"),
+            ("Providers", "operators:providers", "handshake"),
+            ("Nodes", "operators:nodes", "server"),
             ("Customers", "operators:customers", "users"),
         ],
         [("Models", "operators:models", "boxes"), ("Prices", "operators:prices", "tag")],

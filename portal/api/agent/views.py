@@ -19,6 +19,10 @@ S = TypeVar("S", bound=Serializer[Any])
 
 _REFUSALS = dict.fromkeys((400, 401, 403, 404, 409, 413), serializers.ErrorAnswer)
 _TAGS = ["agent"]
+# Security requirement objects; the library's own annotation says names and means these.
+_ENROLMENT_TOKEN: Any = [{"enrolmentToken": []}]
+_SESSION_TOKEN: Any = [{"sessionToken": []}]
+_SESSION_TOKEN_OR_NONE: Any = [{"sessionToken": []}, {}]
 
 
 class AgentView(APIView):
@@ -46,7 +50,7 @@ class EnrolView(AgentView):
 
     @extend_schema(
         operation_id="agent_enrol",
-        auth=[{"enrolmentToken": []}],
+        auth=_ENROLMENT_TOKEN,
         tags=_TAGS,
         request=serializers.EnrolRequest,
         responses={200: serializers.EnrolAnswer, 201: serializers.EnrolAnswer, **_REFUSALS},
@@ -98,7 +102,7 @@ class SessionView(AgentView):
 
     @extend_schema(
         operation_id="agent_session",
-        auth=[{"sessionToken": []}, {}],
+        auth=_SESSION_TOKEN_OR_NONE,
         tags=_TAGS,
         request=serializers.SessionOpening,
         responses={200: serializers.SessionAnswer, **_REFUSALS},
@@ -129,7 +133,7 @@ class HeartbeatView(AgentView):
 
     @extend_schema(
         operation_id="agent_heartbeat",
-        auth=[{"sessionToken": []}],
+        auth=_SESSION_TOKEN,
         tags=_TAGS,
         request=serializers.HeartbeatRequest,
         responses={200: serializers.HeartbeatAnswer, **_REFUSALS},

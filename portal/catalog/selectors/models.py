@@ -24,6 +24,14 @@ def deployable_models() -> QuerySet[CatalogModel]:
     return CatalogModel.objects.filter(state=ModelState.ACTIVE).order_by("public_id")[:MAX_MODELS]
 
 
+def model_by_key(key: int) -> CatalogModel:
+    """One model by its row's key, for the operator's pages (ids hold slashes). Raises NotFound."""
+    found = CatalogModel.objects.filter(pk=key).first()
+    if found is None:
+        raise NotFound("there is no such model", param="model")
+    return found
+
+
 def model(public_id: str) -> CatalogModel:
     """One model. Raises NotFound."""
     found = CatalogModel.objects.filter(public_id=public_id).first()

@@ -9,6 +9,7 @@ from portal.accounts.services.organizations import require_active
 from portal.audit import services as audit
 from portal.audit.services import Actor
 from portal.catalog.models import CatalogModel, ModelState
+from portal.catalog.services import models as catalog_models
 from portal.core.errors import Conflict
 from portal.integrations import bus
 from portal.nodes import locks
@@ -76,6 +77,16 @@ def stop(*, deployment: Deployment, actor: Actor, now: datetime) -> Deployment:
             row.save(update_fields=["desired"])
             _record(row, "deployment.stopped", actor=actor, now=now)
     return row
+
+
+def retire_model(*, public_id: str, actor: Actor, now: datetime) -> CatalogModel:
+    """Take the model off the list for good and stop it on every node. Raises ModelMoveRefused."""
+    with transaction.atomic():
+        model = catalog_models.retire_model(public_id=public_id, actor=actor, now=now)
+        running = Deployment.objects.filter(model=model, desired=DesiredState.RUNNING).order_by("node_id")
+        for row in running:
+            stop(deployment=row, actor=actor, now=now)
+    return model
 
 
 def _require_engine(node: Node, engine: EngineKind) -> None:

@@ -48,6 +48,15 @@ def set_external_engine(*, provider_id: str, allowed: bool, actor: Actor, now: d
     return provider
 
 
+def set_rights(
+    *, provider_id: str, kind: ProviderKind, may_use_external_engine: bool, actor: Actor, now: datetime
+) -> Provider:
+    """Set kind and the right to external engines together."""
+    with transaction.atomic():
+        set_kind(provider_id=provider_id, kind=kind, actor=actor, now=now)
+        return set_external_engine(provider_id=provider_id, allowed=may_use_external_engine, actor=actor, now=now)
+
+
 def set_identity(*, provider_id: str, is_identified: bool, actor: Actor, now: datetime) -> Provider:
     """Note whether the payment partner has identified the provider; the class of its nodes follows."""
     with transaction.atomic():

@@ -5,11 +5,26 @@ Add one line when you add a route with arguments; tests/integration/web/test_rou
 
 from collections.abc import Callable
 
+from portal.nodes.models import Node
+from portal.providers.models import Provider
 from tests.factories.accounts import ApiKeyFactory, InvitationFactory
 from tests.factories.billing import PricedModelFactory, buy
+from tests.factories.catalog import CatalogModelFactory
+from tests.factories.nodes import DeploymentFactory, EnrolmentTokenFactory, NodeFactory
+from tests.factories.providers import ProviderFactory
 from tests.world import Team, World
 
 Maker = Callable[[World, Team], dict[str, object]]
+
+
+def _provider(team: Team) -> Provider:
+    found = Provider.objects.filter(organization=team.organization).first()
+    return found or ProviderFactory(organization=team.organization)
+
+
+def _node(team: Team, **fields: object) -> Node:
+    return NodeFactory(provider=_provider(team), **fields)
+
 
 OBJECTS: dict[str, Maker] = {
     "account_confirm_email": lambda world, team: {"key": "unknown"},
@@ -27,4 +42,24 @@ OBJECTS: dict[str, Maker] = {
     "organization:revoke-invitation": lambda world, team: {
         "invitation": InvitationFactory(organization=team.organization, invited_by=team.owner).pk
     },
+    "operators:model": lambda world, team: {"model_id": CatalogModelFactory(plain=True).pk},
+    "operators:model-move": lambda world, team: {
+        "model_id": CatalogModelFactory(plain=True, is_draft=True).pk,
+        "move": "activate",
+    },
+    "operators:node": lambda world, team: {"node_id": _node(team).public_id},
+    "operators:node-lift": lambda world, team: {"node_id": _node(team, state="suspended").public_id},
+    "operators:node-suspend": lambda world, team: {"node_id": _node(team).public_id},
+    "operators:provider": lambda world, team: {"provider_id": _provider(team).public_id},
+    "operators:provider-decide": lambda world, team: {"provider_id": _provider(team).public_id, "decision": "suspend"},
+    "provider:deployment-stop": lambda world, team: {
+        "deployment": DeploymentFactory(node=_node(team), model__plain=True).public_id
+    },
+    "provider:enrol-revoke": lambda world, team: {"token": EnrolmentTokenFactory(provider=_provider(team)).public_id},
+    "provider:enrol-wait": lambda world, team: {"token": EnrolmentTokenFactory(provider=_provider(team)).public_id},
+    "provider:node": lambda world, team: {"node_id": _node(team).public_id},
+    "provider:node-deploy": lambda world, team: {"node_id": _node(team).public_id},
+    "provider:node-drain": lambda world, team: {"node_id": _node(team).public_id},
+    "provider:node-resume": lambda world, team: {"node_id": _node(team, is_drain_wanted=True).public_id},
+    "provider:node-retire": lambda world, team: {"node_id": _node(team).public_id},
 }

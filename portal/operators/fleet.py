@@ -1,0 +1,118 @@
+"""Operator pages: the nodes of the whole fleet. The main page's route is named `operators:nodes`."""
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import path
+
+from portal.core import clock
+from portal.core.errors import DomainError
+from portal.core.money import decimal_text, nano_from_text
+from portal.nodes.models import Node, NodeOrigin, NodeState
+from portal.nodes.rules.states import NODE_MOVES
+from portal.nodes.selectors import nodes as selectors
+from portal.nodes.selectors.rows import deployment_row, error_row, event_row, gpu_row, node_row
+from portal.nodes.selectors.work import class_note, explain_work
+from portal.nodes.services import lifecycle
+from portal.operators.access import OperatorRequest, operator_page
+from portal.operators.providers import ReasonForm
+from portal.providers.models import ProviderKind
+
+
+class HouseForm(forms.Form):
+    """Whose machine a house node is and what an hour of it costs; the margin needs it."""
+
+    origin = forms.ChoiceField(choices=[(NodeOrigin.OWNED, "Owned"), (NodeOrigin.RENTED, "Rented")])
+    cost_per_hour = forms.CharField(label="Cost per hour", max_length=24, help_text="An amount such as 1.20.")
+
+    def clean_cost_per_hour(self) -> int:
+        """Read the amount as nano units."""
+        try:
+            return nano_from_text(self.cleaned_data["cost_per_hour"])
+        except ValueError as error:
+            raise forms.ValidationError("Write an amount such as 1.20.") from error
+
+
+@operator_page
+def nodes(request: OperatorRequest) -> HttpResponse:
+    """List the fleet."""
+    state = request.GET.get("state", "")
+    context = {
+        "rows": [node_row(node) for node in selectors.fleet(state=state)],
+        "state": state,
+        "states": sorted(selectors.states_count().items()),
+    }
+    return render(request, "operators/nodes.html", context)
+
+
+@operator_page
+def node(request: OperatorRequest, node_id: str) -> HttpResponse:
+    """Show one node; a POST sets a house node's origin and cost."""
+    row = selectors.fleet_node(node_id)
+    form = HouseForm(
+        request.POST or None, initial={"origin": row.origin, "cost_per_hour": decimal_text(row.cost_nano_per_hour)}
+    )
+    if request.method == "POST" and form.is_valid():
+        try:
+            _set_house_terms(request, row, form)
+        except DomainError as error:
+            form.add_error(None, error.message)
+        else:
+            messages.success(request, "Origin and cost are set.")
+            return redirect("operators:node", node_id=node_id)
+    return render(request, "operators/node.html", {"form": form, **_context(row)})
+
+
+@operator_page
+def suspend(request: OperatorRequest, node_id: str) -> HttpResponse:
+    """Suspend a node, with the reason its provider reads."""
+    row = selectors.fleet_node(node_id)
+    form = ReasonForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        lifecycle.suspend(node_id=node_id, reason=form.cleaned_data["reason"], actor=request.actor, now=clock.now())
+        return redirect("operators:node", node_id=node_id)
+    return render(request, "operators/node_suspend.html", {"node": row, "form": form})
+
+
+@operator_page
+def lift(request: OperatorRequest, node_id: str) -> HttpResponse:
+    """Let a suspended node go on, after asking."""
+    row = selectors.fleet_node(node_id)
+    if request.method == "POST":
+        lifecycle.lift_suspension(node_id=node_id, actor=request.actor, now=clock.now())
+        return redirect("operators:node", node_id=node_id)
+    return render(request, "operators/node_lift.html", {"node": row})
+
+
+def _set_house_terms(request: OperatorRequest, row: Node, form: HouseForm) -> None:
+    lifecycle.set_house_terms(
+        node_id=row.public_id,
+        origin=NodeOrigin(form.cleaned_data["origin"]),
+        cost_nano_per_hour=form.cleaned_data["cost_per_hour"],
+        actor=request.actor,
+        now=clock.now(),
+    )
+
+
+def _context(row: Node) -> dict[str, object]:
+    return {
+        "node": row,
+        "is_house": row.provider.kind == ProviderKind.HOUSE,
+        "why": explain_work(node=row),
+        "class_note": class_note(node=row),
+        "gpus": [gpu_row(gpu) for gpu in selectors.gpus_of(node=row)],
+        "gpu_errors": [error_row(error) for error in row.load.get("gpu_errors", [])],
+        "deployments": [deployment_row(item) for item in selectors.deployments_of(node=row)],
+        "events": [event_row(event) for event in selectors.events_of(node=row)],
+        "can_suspend": NodeState.SUSPENDED in NODE_MOVES[row.state],
+        "can_lift": row.state == NodeState.SUSPENDED,
+    }
+
+
+urlpatterns = [
+    path("nodes/", nodes, name="nodes"),
+    path("nodes/<str:node_id>/", node, name="node"),
+    path("nodes/<str:node_id>/suspend/", suspend, name="node-suspend"),
+    path("nodes/<str:node_id>/lift/", lift, name="node-lift"),
+]
