@@ -6,19 +6,23 @@ from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from django.db import connections
 
 from portal.accounts.models import ApiKey
 from portal.billing.models import LedgerAccount, PriceVersion
+from portal.catalog.models import CatalogModel
 from portal.core import clock, ids
 from portal.gateway.contracts import Attempt, Hold, KeyEntry, ModelEntry, NodeEntry, RequestFacts, Settled
 from portal.gateway.credit import CreditBook
 from portal.gateway.settlement import Settlement
+from portal.gateway.snapshot import SnapshotStore
 from portal.gateway.spool import Spool
 from portal.gateway.threads import DatabaseThreads
 from portal.gateway.tokens import TokenCounters
+from portal.nodes.models import Node
 from tests.factories import gateway as entries
 from tests.factories.billing import Market
 
@@ -31,6 +35,12 @@ MESSAGES = [{"role": "user", "content": "Tell me of the sea."}]
 def read_demo(sha256: str) -> bytes:
     """Serve the committed demo model under two names."""
     return (DEMO / {TOKENIZER: "tokenizer.json", TEMPLATE: "chat_template.jinja"}[sha256]).read_bytes()
+
+
+def database_url() -> str:
+    """Return the URL of the database that the test itself uses."""
+    values = connections["default"].settings_dict
+    return f"postgresql://{values['USER']}@{values['HOST']}:{values['PORT']}/{values['NAME']}"
 
 
 def run(scenario: Callable[[], Awaitable[T]]) -> T:
@@ -82,6 +92,25 @@ class Goods:
         )
 
 
+def name_goods(goods: Goods) -> str:
+    """Return what another process needs to sell the same."""
+    market = goods.market
+    return ",".join(str(row.pk) for row in (market.key, market.model, market.node, market.price))
+
+
+def goods_of(names: str) -> Goods:
+    """Return the goods that `name_goods` named, in another process."""
+    key, model, node, price = (int(name) for name in names.split(","))
+    market = SimpleNamespace(
+        key=ApiKey.objects.select_related("organization").get(pk=key),
+        model=CatalogModel.objects.get(pk=model),
+        node=Node.objects.select_related("provider").get(pk=node),
+        price=PriceVersion.objects.get(pk=price),
+    )
+    market.provider = market.node.provider
+    return Goods(market)
+
+
 def key_entry(row: ApiKey, **values: object) -> KeyEntry:
     """Return a key as the snapshot would hold it."""
     return entries.key_entry(
@@ -109,20 +138,27 @@ def price_entry(row: PriceVersion):
 class Process:
     """The money parts of one gateway process."""
 
-    def __init__(self, folder: Path, *, index: int = 0, goods: Goods, read_artefact=read_demo) -> None:
+    def __init__(
+        self, folder: Path, *, index: int = 0, goods: Goods, read_artefact=read_demo, is_listening: bool = False
+    ) -> None:
         self.goods = goods
         self.threads = DatabaseThreads()
+        self.store = SnapshotStore(f"gateway@{index}", direct_url=database_url()) if is_listening else None
         self.spool = Spool(folder=folder, index=index, process=f"gateway@{index} on test")
-        self.credit = CreditBook(spool=self.spool, threads=self.threads)
+        self.credit = CreditBook(spool=self.spool, threads=self.threads, store=self.store)
         self.counters = TokenCounters(read_artefact=read_artefact)
         self.settlement = Settlement(spool=self.spool, credit=self.credit, threads=self.threads, counters=self.counters)
 
     async def start(self) -> "Process":
+        if self.store is not None:
+            await self.store.start()
         await self.credit.start()
         await self.settlement.start()
         return self
 
     async def stop(self) -> None:
+        if self.store is not None:
+            await self.store.stop()
         await self.credit.stop()
         await self.settlement.stop()
         self.threads.stop()
