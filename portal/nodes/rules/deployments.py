@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from portal.core.errors import DomainError, InvalidValue
 
 MAX_CONCURRENCY = 4096
+_FASTEST_SIMULATION = 100_000  # tokens a second
 _LEAST_SHARE, _MOST_SHARE = 0.3, 0.97  # of a card's memory
 _GPU = re.compile(r"GPU-[0-9a-fA-F-]{8,60}")
 
@@ -62,4 +63,5 @@ _SETTINGS: Mapping[str, Callable[[object], bool]] = {
     "gpu_uuids": _is_gpu_list,
     "gpu_memory_utilization": lambda value: type(value) in {int, float} and _is_share(value),
     "tensor_parallel_size": lambda value: type(value) is int and value in {1, 2, 4, 8},
+    "tokens_per_second": lambda value: type(value) is int and 1 <= value <= _FASTEST_SIMULATION,
 }
