@@ -12,7 +12,7 @@ from portal.core.money import decimal_text, nano_from_text
 from portal.nodes.models import Node, NodeOrigin, NodeState
 from portal.nodes.rules.states import NODE_MOVES
 from portal.nodes.selectors import nodes as selectors
-from portal.nodes.selectors.rows import deployment_row, error_row, event_row, gpu_row, node_row
+from portal.nodes.selectors.rows import deployment_row, error_row, event_row, gpu_row, host_row, node_row
 from portal.nodes.selectors.work import class_note, explain_work
 from portal.nodes.services import lifecycle
 from portal.operators.access import OperatorRequest, operator_page
@@ -100,6 +100,7 @@ def _context(row: Node) -> dict[str, object]:
         "node": row,
         "is_house": row.provider.kind == ProviderKind.HOUSE,
         "why": explain_work(node=row),
+        "host": host_row(row),
         "class_note": class_note(node=row),
         "gpus": [gpu_row(gpu) for gpu in selectors.gpus_of(node=row)],
         "gpu_errors": [error_row(error) for error in row.load.get("gpu_errors", [])],

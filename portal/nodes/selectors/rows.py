@@ -39,6 +39,16 @@ class NodeRow:
 
 
 @dataclass(frozen=True, slots=True)
+class HostRow:
+    """The machine as it described itself when it joined."""
+
+    system: str
+    kernel: str
+    cpu_count: int | None
+    memory_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class GpuRow:
     """A GPU as its node reports it."""
 
@@ -116,6 +126,17 @@ def node_row(node: Node) -> NodeRow:
         is_simulated=node.is_simulated,
         provider=node.provider.legal_name,
         provider_id=node.provider.public_id,
+    )
+
+
+def host_row(node: Node) -> HostRow:
+    """Return the machine; what it did not say stays empty."""
+    cpu_count, memory = node.host.get("cpu_count"), node.host.get("memory_bytes")
+    return HostRow(
+        system=str(node.host.get("os", "")),
+        kernel=str(node.host.get("kernel", "")),
+        cpu_count=cpu_count if isinstance(cpu_count, int) else None,
+        memory_bytes=memory if isinstance(memory, int) else None,
     )
 
 
