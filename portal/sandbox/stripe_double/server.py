@@ -25,6 +25,7 @@ __all__ = ["StripeDouble", "accounts", "balances", "buying", "reading", "transfe
 
 log = logging.getLogger(__name__)
 HANG_S = 120.0
+_POLL_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,9 @@ class StripeDouble:
         self.hooks = Hooks(self.store, self.options.endpoints)
         self._control = Control(self.store, self.hooks, self.engine.counts)
         self.closing = threading.Event()
-        self._thread = threading.Thread(target=self._server.serve_forever, name="stripe-double", daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(_POLL_S,), name="stripe-double", daemon=True
+        )
 
     @property
     def url(self) -> str:
