@@ -4,7 +4,7 @@ import logging
 
 from celery import shared_task
 
-from portal.billing.services import maturity, posting, reconcile, statements, topup_sweep, topups
+from portal.billing.services import lease_sweep, maturity, posting, reconcile, statements, topup_sweep, topups
 from portal.core import clock
 
 log = logging.getLogger(__name__)
@@ -49,10 +49,17 @@ def sweep_topups(**_: object) -> None:
     topup_sweep.sweep(now=clock.now())
 
 
+@shared_task(name="billing.sweep_leases", acks_late=True)
+def sweep_leases(**_: object) -> None:
+    """End leases whose process no longer asks for them, and close those whose charges are all booked."""
+    lease_sweep.sweep(now=clock.now())
+
+
 BEAT = {
     "billing.post_usage": 2,
     "billing.mature_earnings": 30,
     "billing.freeze_statements": 3600,
     "billing.check_ledger": 86_400,
     "billing.sweep_topups": 60,
+    "billing.sweep_leases": 30,
 }

@@ -1,0 +1,44 @@
+"""Gives up a spool whose disk is lost: what it had not shipped is lost with it, and its leases return."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db import transaction
+
+from portal.audit.services import Actor
+from portal.billing.services import budgets, leases
+from portal.metering.errors import SpoolNotEmpty, SpoolUnknown
+from portal.metering.models import Spool
+from portal.metering.services import spools
+
+QUIET = timedelta(minutes=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Abandoned:
+    """What was given up: the spool, how far it had shipped, and how many leases still wait for booked charges."""
+
+    spool_id: str
+    process: str
+    host: str
+    shipped_seq: int
+    leases_waiting: int
+
+
+def abandon(*, spool_id: str, reason: str, actor: Actor, now: datetime) -> Abandoned:
+    """Give the spool up, once, and audit it.
+
+    Raises SpoolUnknown, SpoolClosed, SpoolNotEmpty where its process was heard of in the last two minutes.
+    """
+    with transaction.atomic():
+        known = Spool.objects.filter(public_id=spool_id).first()
+        if known is None:
+            raise SpoolUnknown(f"spool {spool_id} is not registered", fix="list spools with replay_spool --list")
+        if now - known.seen_at < QUIET:
+            raise SpoolNotEmpty(
+                f"{known.process} wrote to spool {spool_id} at {known.seen_at:%H:%M:%S}; it is not lost",
+                fix="stop that gateway process, let another one adopt the file, or wait two minutes",
+            )
+        spool = spools.mark_abandoned(public_id=spool_id, reason=reason, actor=actor, now=now)
+        waiting = leases.finish_spool(spool_id=spool.pk, now=now) + budgets.finish_spool(spool_id=spool.pk, now=now)
+    return Abandoned(spool_id, spool.process, spool.host, spool.shipped_seq, waiting)
