@@ -46,6 +46,7 @@ class Options:
 
 def run(options: Options) -> int:
     """Run the demo; return the exit code. Everything that was started is stopped before it returns."""
+    signal.signal(signal.SIGINT, _interrupt)
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         with _folder(options) as folder, _claimed(folder) as ground:

@@ -6,16 +6,20 @@
 import json
 import sys
 from collections.abc import Callable
-from typing import Any
+from threading import Event
+from typing import TYPE_CHECKING, Any
 
 import django
 import httpx
 
 from portal.sandbox import waiting
 
+if TYPE_CHECKING:
+    from portal.payouts.models import Payout
+
+_CALLED_S = 0.5
 _BOOKED_S = 60
 _PAID_S = 60
-_CLOCK_ADVANCE_S = 8 * 86_400
 _NEVER_CHARGED = {"node_fault", "node_timeout", "node_busy", "empty", "customer_error"}
 
 
@@ -45,31 +49,47 @@ def audit(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def begin_payout(given: dict[str, Any]) -> dict[str, Any]:
-    """Draft and approve a payout of what has matured, so that the worker sends it while it is being broken."""
+    """Approve a payout of what has matured, and return in the middle of its transfer.
+
+    Stripe makes the transfer and its answer hangs: the worst moment for either side to die.
+    """
+    from portal.payouts.models import PayoutState
     from portal.sandbox import demo_settle
 
+    hang = {"method": "POST", "path": "/v1/transfers", "kind": "timeout", "when": "after"}
+    httpx.post(f"{given['stripe_url']}/_double/fail", json=hang, timeout=10, trust_env=False).raise_for_status()
     payout = demo_settle.approved(given)
-    return {"payout": payout.public_id if payout else ""}
+    if payout is None:
+        return {"payout": ""}
+
+    def is_sending() -> bool:
+        payout.refresh_from_db()
+        return payout.state == PayoutState.SENDING
+
+    waiting.until(f"payout {payout.public_id} is being sent", is_sending, timeout_s=_PAID_S)
+    Event().wait(_CALLED_S)
+    return {"payout": payout.public_id}
 
 
 def _records(seen: dict[str, int]) -> list[dict[str, Any]]:
     from portal.metering.models import UsageRecord
 
-    fields = ("request_id", "attempt", "outcome", "charge_nano", "provider_nano", "platform_nano")
-    return list(UsageRecord.objects.filter(request_id__in=list(seen)).values(*fields))
+    money = ("charge_nano", "provider_nano", "platform_nano")
+    rows = UsageRecord.objects.filter(request_id__in=list(seen)).order_by("request_id", "attempt")
+    return list(rows.values("request_id", "attempt", "outcome", "completion_tokens", *money))
 
 
 def _lost(seen: dict[str, int]) -> list[str]:
-    """Name the streams that gave a customer text and have no record, or one that should have charged and did not."""
+    """Name the streams whose tokens are not in the books and whose node was not at fault."""
     rows: dict[str, list[dict[str, Any]]] = {}
     for row in _records(seen):
         rows.setdefault(str(row["request_id"]), []).append(row)
     lost = []
-    for request, characters in seen.items():
+    for request, owed in seen.items():
         attempts = rows.get(request, [])
-        is_charged = any(row["charge_nano"] > 0 for row in attempts)
-        is_faulty = any(row["outcome"] in _NEVER_CHARGED for row in attempts)
-        if not attempts or (characters and not is_charged and not is_faulty):
+        booked = sum(row["completion_tokens"] for row in attempts if row["charge_nano"] > 0)
+        is_faulty = bool(attempts) and attempts[-1]["outcome"] in _NEVER_CHARGED
+        if not attempts or (booked < owed and not is_faulty):
             lost.append(request)
     return lost
 
@@ -88,30 +108,38 @@ def _unbooked(seen: dict[str, int]) -> list[str]:
 
 
 def _finished_payout(given: dict[str, Any]) -> dict[str, Any]:
-    """Wait until the payout is paid, and count its transfers at the stand-in."""
-    from django.conf import settings
-
+    """Let the payout be reconciled as if its silence had lasted, and count its transfers at the stand-in."""
+    from portal.core import clock
     from portal.payouts.models import Payout, PayoutState
+    from portal.payouts.services import runs
+    from portal.payouts.services.reconcile import SILENT_AFTER
 
     payout = Payout.objects.get(public_id=given["payout"])
 
     def is_over() -> bool:
+        runs.run(now=clock.now() + SILENT_AFTER)
         payout.refresh_from_db()
         return payout.state in {PayoutState.TRANSFERRED, PayoutState.REJECTED, PayoutState.NEEDS_REVIEW}
 
     waiting.until(f"payout {payout.public_id} is paid", is_over, timeout_s=_PAID_S)
+    transfers = _transfers(given["stripe_url"], payout)
+    if transfers != 1 or payout.state != PayoutState.TRANSFERRED:
+        raise RuntimeError(f"payout {payout.public_id} is {payout.state} with {transfers} transfers at Stripe")
+    return {"state": payout.state, "transfers": transfers, "amount_minor": payout.amount_minor}
+
+
+def _transfers(stripe_url: str, payout: "Payout") -> int:
+    from django.conf import settings
+
     listed = httpx.get(
-        f"{given['stripe_url']}/v1/transfers",
+        f"{stripe_url}/v1/transfers",
         params={"destination": payout.destination, "limit": 100},
-        auth=(settings.STRIPE_API_KEY, ""),
+        headers={"authorization": f"Bearer {settings.STRIPE_API_KEY}"},
         timeout=10,
         trust_env=False,
     )
     listed.raise_for_status()
-    same = [one for one in listed.json()["data"] if payout.public_id in json.dumps(one)]
-    if len(same) != 1 or payout.state != PayoutState.TRANSFERRED:
-        raise RuntimeError(f"payout {payout.public_id} is {payout.state} with {len(same)} transfers at Stripe")
-    return {"state": payout.state, "transfers": len(same), "amount_minor": payout.amount_minor}
+    return sum(payout.public_id in json.dumps(one) for one in listed.json()["data"])
 
 
 def _count(words: Any) -> dict[str, int]:

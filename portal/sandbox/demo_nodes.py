@@ -11,6 +11,7 @@ import httpx
 from portal.sandbox.supervisor import Stack
 
 MODEL = "demo/chat-8b"
+SIMULATED = ("demo-node-1", "demo-node-2")
 
 
 class EngineMissing(RuntimeError):
@@ -27,11 +28,12 @@ class Plan:
     profile: str = ""
     seed: dict[str, Any] = field(default_factory=dict)
     environ: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
 
     @property
     def deployment(self) -> dict[str, Any]:
         """Return what the deploy step is given."""
-        return {"nodes": self.names, "engine": self.engine}
+        return {"nodes": self.names, "engine": self.engine, "settings": self.settings}
 
 
 def plan(engine: str, engine_url: str, *, folder: Path) -> Plan:
@@ -40,7 +42,7 @@ def plan(engine: str, engine_url: str, *, folder: Path) -> Plan:
         return _external(engine_url)
     if engine == "vllm":
         return _vllm(folder)
-    return Plan(names=["demo-node-1", "demo-node-2"], engine="simulate", profile="rtx4090x2")
+    return Plan(names=list(SIMULATED), engine="simulate", profile="rtx4090x2", settings={"tokens_per_second": 60})
 
 
 def join(stack: Stack, chosen: Plan, name: str, *, token: str) -> None:

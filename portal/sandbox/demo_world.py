@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from portal.providers.models import Provider
 
 MODEL = "demo/chat-8b"
-CREDIT_MINOR = 100_000
+CREDIT_MINOR = 1_000_000
 SHARE_BPS = 8_000
 _DEMO_MODEL = Path(__file__).parent / "demo_model"
 _TOKEN_LIFE = timedelta(hours=1)
@@ -87,7 +87,7 @@ def deploy(given: dict[str, Any]) -> dict[str, Any]:
                 node=node,
                 model=model,
                 engine=EngineKind(given["engine"]),
-                settings={},
+                settings=given.get("settings", {}),
                 max_concurrency=32,
                 actor=_actor(_member(node.provider.organization)),
                 now=clock.now(),
