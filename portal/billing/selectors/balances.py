@@ -49,7 +49,7 @@ def free_of(row: LedgerAccount) -> int:
     return balance_of(row) - row.held
 
 
-def summed(account_id: int) -> tuple[int, int]:
+def _summed(account_id: int) -> tuple[int, int]:
     """Return an account's debits and credits as its transfers add up."""
     sums = LedgerTransfer.objects.filter(Q(debit_account=account_id) | Q(credit_account=account_id)).aggregate(
         debits=Sum("amount", filter=Q(debit_account=account_id), default=0),
@@ -63,7 +63,7 @@ def balance(*, account_id: int) -> int:
     row = LedgerAccount.objects.get(pk=account_id)
     if row.keeps_totals:
         return balance_of(row)
-    debits, credits_ = summed(account_id)
+    debits, credits_ = _summed(account_id)
     return chart.signed_balance(is_debit_normal=row.is_debit_normal, debits=debits, credits_=credits_)
 
 

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 
 from django.db.models import QuerySet, Sum
 
-from portal.billing.models import EarningDay, EarningMaturity, UsagePosting
+from portal.billing.models import EarningDay, EarningMaturity, LedgerTransfer, UsagePosting
+from portal.billing.rules import accounts as chart
+from portal.billing.rules.accounts import Kind
 from portal.billing.selectors import prices
 from portal.billing.selectors.spend import Usage
 from portal.metering.models import UsageRecord
@@ -110,12 +112,17 @@ def maturing(*, provider: str, limit: int = 60) -> list[Maturing]:
     return [Maturing(day=row["matures_at__date"], amount_nano=int(row["amount"])) for row in rows]
 
 
-def latest_attempts(*, provider_id: int, before: datetime | None = None, limit: int = 25) -> QuerySet[UsageRecord]:
-    """Return the provider's last attempts, newest first, without their routing."""
-    rows = UsageRecord.objects.filter(provider_id=provider_id)
-    if before is not None:
-        rows = rows.filter(closed_at__lt=before)
-    return rows.defer("routing").order_by("-closed_at", "request_id", "attempt")[:limit]
+def paid_out(*, provider: str) -> int:
+    """Return what was ever sent to the provider, less what came back."""
+    code = chart.code(Kind.PAYOUT_CLEARING, provider)
+    sent = LedgerTransfer.objects.filter(debit_account__code=code, credit_account__kind=Kind.STRIPE_BALANCE)
+    back = LedgerTransfer.objects.filter(
+        debit_account__kind=Kind.STRIPE_BALANCE,
+        credit_account__code=chart.code(Kind.PROVIDER_AVAILABLE, provider),
+    )
+    return int(sent.aggregate(sum=Sum("amount", default=0))["sum"]) - int(
+        back.aggregate(sum=Sum("amount", default=0))["sum"]
+    )
 
 
 def _days(provider_id: int, first: date, last: date) -> QuerySet[EarningDay]:

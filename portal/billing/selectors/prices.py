@@ -41,11 +41,6 @@ def version(*, price_version_id: int) -> PriceVersion | None:
     return PriceVersion.objects.filter(pk=price_version_id).first()
 
 
-def upcoming(*, model_id: int, now: datetime) -> PriceVersion | None:
-    """Return the next price version that is not in force yet."""
-    return PriceVersion.objects.filter(model_id=model_id, effective_from__gt=now).order_by("effective_from").first()
-
-
 def prices_at(*, at: datetime) -> dict[int, PriceVersion]:
     """Return every model's price version in force at `at`, by model id."""
     rows = PriceVersion.objects.filter(effective_from__lte=at).order_by("model_id", "-effective_from")

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 
 from django.db.models import QuerySet, Sum
 
@@ -70,12 +70,10 @@ def key_names(*, organization_id: int, ids: set[int]) -> dict[int, str]:
     return {key.pk: f"{key.name} ({key.public_id})" if names.count(key.name) > 1 else key.name for key in keys}
 
 
-def latest_requests(*, organization_id: int, before: datetime | None = None, limit: int = 25) -> QuerySet[UsageRecord]:
+def latest_requests(*, organization_id: int, limit: int = 25) -> QuerySet[UsageRecord]:
     """Return the organization's last attempts, newest first, without their routing."""
-    rows = UsageRecord.objects.filter(organization_id=organization_id)
-    if before is not None:
-        rows = rows.filter(closed_at__lt=before)
-    return rows.defer("routing").order_by("-closed_at", "request_id", "attempt")[:limit]
+    rows = UsageRecord.objects.filter(organization_id=organization_id).defer("routing")
+    return rows.order_by("-closed_at", "request_id", "attempt")[:limit]
 
 
 def _days(organization_id: int, first: date, last: date) -> QuerySet[SpendDay]:

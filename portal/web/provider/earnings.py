@@ -10,7 +10,7 @@ from django.urls import path
 from portal.billing.rules import rating
 from portal.billing.rules.export import csv_text
 from portal.billing.rules.rating import Terms
-from portal.billing.selectors import balances, earnings, prices, spend
+from portal.billing.selectors import balances, earnings, prices, spend, transactions
 from portal.billing.selectors.earnings import Example
 from portal.core import clock
 from portal.core.money import decimal_text
@@ -44,6 +44,8 @@ def earnings_page(request: ProviderRequest) -> HttpResponse:
     example = earnings.last_example(provider_id=provider.pk)
     context = {
         "balance": balances.provider_balance(provider=provider.public_id),
+        "paid_nano": earnings.paid_out(provider=provider.public_id),
+        "movements": transactions.provider_movements(provider=provider.public_id, limit=20),
         "share_bps": prices.share_at(provider_id=provider.pk, at=now),
         "is_house": provider.kind == "house",
         "view": view,
