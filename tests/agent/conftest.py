@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
-
 from poolhouse_agent import identity, runtime, session
 from poolhouse_agent.client import PortalClient
 from poolhouse_agent.config import Config
 from poolhouse_agent.engine.deployment import Timing
 from poolhouse_agent.runtime import Agent
 from poolhouse_agent.state import Membership, State
+
 from tests.fakes.pool import Pool, running_pool
 
 QUICK = Timing(

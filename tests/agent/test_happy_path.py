@@ -1,6 +1,7 @@
 """An agent joins, opens a session, starts its engine and answers through the tunnel."""
 
 from poolhouse_agent.runtime import Agent
+
 from tests.fakes.pool import Pool
 
 QUESTION = [{"role": "user", "content": "Tell me about GPU pools."}]

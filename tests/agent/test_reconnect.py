@@ -1,0 +1,125 @@
+"""The tunnel comes back: at once after a restart, in its own time else, with a new session where that is wanted."""
+
+import asyncio
+
+import pytest
+
+from poolhouse_agent.runtime import Agent
+from poolhouse_agent.tunnel import keeper
+from tests.fakes.pool import GOAWAY, Pool
+
+SHORT = {"messages": [{"role": "user", "content": "hello"}], "max_tokens": 3}
+
+
+async def test_after_goaway_running_requests_end_first(pool: Pool, serving: Agent) -> None:
+    tunnel = await pool.tunnel()
+    stream = await tunnel.begin({"messages": [{"role": "user", "content": "write 200 words"}], "stream": True})
+    await tunnel.until(lambda: bool(tunnel.answers[stream].body))
+
+    await tunnel.send(GOAWAY, 0)
+    late = await tunnel.ask(SHORT)
+    running = await tunnel.finish(stream)
+    again = await pool.tunnel(after=1)
+
+    assert late.failure["code"] == "draining"
+    assert running.failure is None
+    assert again.generation == tunnel.generation
+    assert (await again.ask(SHORT)).failure is None
+
+
+async def test_a_restarting_gateway_is_met_again_at_once(pool: Pool, serving: Agent) -> None:
+    tunnel = await pool.tunnel()
+    loop = asyncio.get_running_loop()
+
+    await tunnel.socket.close(code=1012)
+    closed_at = loop.time()
+    again = await pool.tunnel(after=1)
+
+    assert loop.time() - closed_at < 0.4
+    assert again.generation == tunnel.generation
+
+
+async def test_an_invalid_session_is_replaced(pool: Pool, serving: Agent) -> None:
+    tunnel = await pool.tunnel()
+
+    await tunnel.socket.close(code=4401)
+    again = await pool.tunnel(after=1)
+
+    assert again.generation == tunnel.generation + 1
+    await again.until_ready()
+
+
+async def test_a_superseded_agent_stays_away(pool: Pool, serving: Agent) -> None:
+    tunnel = await pool.tunnel()
+    sessions = len(pool.sessions)
+
+    await tunnel.socket.close(code=4409)
+    await asyncio.sleep(2.5)
+
+    assert len(pool.tunnels) == 1
+    assert len(pool.sessions) == sessions
+    assert serving.sessions.is_refused
+
+
+async def test_a_torn_connection_is_made_again(pool: Pool, serving: Agent) -> None:
+    tunnel = await pool.tunnel()
+    stream = await tunnel.begin({"messages": [{"role": "user", "content": "write 900 words"}], "stream": True})
+    await tunnel.until(lambda: bool(tunnel.answers[stream].body))
+
+    transport = tunnel.socket._req.transport  # type: ignore[union-attr]
+    transport.abort()
+    again = await pool.tunnel(after=1)
+
+    await again.until_ready()
+    async with asyncio.timeout(2.0):
+        while serving.deployments.running:
+            await asyncio.sleep(0.02)
+
+
+async def test_requests_of_a_lost_tunnel_are_abandoned_in_the_engine(pool: Pool, serving: Agent) -> None:
+    tunnel = await pool.tunnel()
+    await tunnel.begin({"messages": [{"role": "user", "content": "write 900 words"}], "stream": True})
+    await tunnel.until(lambda: bool(tunnel.answers[1].body))
+
+    await tunnel.socket.close(code=1012)
+    await pool.tunnel(after=1)
+
+    beat = await pool.heartbeat(lambda beat: beat["deployments"][0]["running"] == 0)
+    assert beat["deployments"][0]["state"] == "ready"
+
+
+@pytest.mark.parametrize("status", [403, 500, 502])
+async def test_a_refused_handshake_is_tried_again(pool: Pool, serving: Agent, status: int) -> None:
+    tunnel = await pool.tunnel()
+    pool.refuse["tunnel"] = (status, "no")
+
+    await tunnel.socket.close(code=1012)
+    await asyncio.sleep(0.5)
+    pool.refuse.clear()
+    again = await pool.tunnel(after=1)
+
+    assert (await again.ask(SHORT)).failure is None
+
+
+async def test_a_redirected_handshake_is_not_followed(pool: Pool, serving: Agent) -> None:
+    from aiohttp import web
+
+    tunnel = await pool.tunnel()
+    pool.raw["tunnel"] = web.Response(status=307, headers={"location": pool.server + "/elsewhere"})
+
+    await tunnel.socket.close(code=1012)
+    await asyncio.sleep(0.5)
+
+    assert len(pool.tunnels) == 1
+    assert not serving.tunnel.is_connected
+
+
+def test_delays_grow_to_half_a_minute_and_differ() -> None:
+    from poolhouse_agent.backoff import Backoff
+
+    backoff = Backoff(first_s=keeper._FIRST_DELAY_S, longest_s=keeper._LONGEST_DELAY_S)
+    delays = [backoff.next_s() for _ in range(12)]
+
+    assert delays[0] <= 0.5
+    assert all(15.0 <= delay <= 30.0 for delay in delays[-3:])
+    assert len(set(delays)) == len(delays)
