@@ -4,6 +4,7 @@ The API version is pinned, time-outs are set, and every write carries our own id
 """
 
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -74,30 +75,33 @@ def is_live_mode() -> bool:
     return is_live_key(settings.STRIPE_API_KEY)
 
 
+_opening = threading.Lock()
 _doors: dict[tuple[str, str, int], tuple["StripePayments", HttpxTransport]] = {}
 
 
 def _connect(key: str, base: str, timeout_s: int) -> "StripePayments":
     """Return the process's one client for these settings."""
     name = (key, base, timeout_s)
-    if name not in _doors:
-        transport = HttpxTransport(timeout_s=timeout_s)
-        client = stripe.StripeClient(
-            key,
-            stripe_version=API_VERSION,
-            base_addresses={"api": base},
-            max_network_retries=_RETRIES,
-            http_client=transport,
-        )
-        _doors[name] = StripePayments(client), transport
-    return _doors[name][0]
+    with _opening:
+        if name not in _doors:
+            transport = HttpxTransport(timeout_s=timeout_s)
+            client = stripe.StripeClient(
+                key,
+                stripe_version=API_VERSION,
+                base_addresses={"api": base},
+                max_network_retries=_RETRIES,
+                http_client=transport,
+            )
+            _doors[name] = StripePayments(client), transport
+        return _doors[name][0]
 
 
 def forget_connections() -> None:
     """Close every connection to Stripe; the next call opens a new one."""
-    for _, transport in _doors.values():
-        transport.close()
-    _doors.clear()
+    with _opening:
+        for _, transport in _doors.values():
+            transport.close()
+        _doors.clear()
 
 
 @contextmanager

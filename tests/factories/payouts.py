@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
+import factory
 import httpx
 from django.test import Client, override_settings
 from django.urls import reverse
+from factory.django import DjangoModelFactory
 
 from portal.accounts.models import Organization, User
 from portal.audit.services import SYSTEM_ACTOR
@@ -15,14 +17,14 @@ from portal.billing.models import TopUp
 from portal.billing.rules.accounts import Kind
 from portal.billing.services import ledger, templates, topups
 from portal.core import money
-from portal.payouts.models import Payout
+from portal.payouts.models import Payout, PayoutAttempt
 from portal.payouts.services import accounts, approvals, drafts
 from portal.providers.models import Provider
 from portal.sandbox.stripe_double.events import CONNECT, PLATFORM, THIN
 from portal.sandbox.stripe_double.hooks import Delivery, Endpoint
 from portal.sandbox.stripe_double.server import Options, StripeDouble
 from tests.factories.accounts import OrganizationFactory, UserFactory
-from tests.factories.billing import EarningProviderFactory
+from tests.factories.billing import OPENED, EarningProviderFactory
 
 DAY_S = 86_400
 SECRETS = {PLATFORM: "whsec_platform", CONNECT: "whsec_connect", THIN: "whsec_events"}
@@ -131,6 +133,61 @@ class Shop:
     def deliver_all(self) -> list[int]:
         """Hand every waiting webhook to the portal in order."""
         return [self.deliver(one) for one in self.double.pending()]
+
+
+class TopUpFactory(DjangoModelFactory):
+    """A paid purchase, as a row alone."""
+
+    class Meta:
+        model = TopUp
+
+    organization = factory.SubFactory(OrganizationFactory)
+    amount_minor = 5000
+    currency = "usd"
+    state = "paid"
+    fee_minor = 175
+    created_at = OPENED
+    paid_at = OPENED
+
+
+class PayoutFactory(DjangoModelFactory):
+    """A payout that an operator may approve, as a row with its attempt alone."""
+
+    class Meta:
+        model = Payout
+
+    provider = factory.SubFactory(EarningProviderFactory)
+    currency = "usd"
+    period_start = OPENED
+    period_end = factory.Sequence(lambda n: OPENED + timedelta(days=1, seconds=n))
+    amount_minor = 2550
+    destination = "acct_test"
+    state = "reserved"
+    created_at = OPENED
+    changed_at = OPENED
+    attempt = factory.RelatedFactory("tests.factories.payouts.AttemptFactory", factory_related_name="payout")
+
+
+class AttemptFactory(DjangoModelFactory):
+    """The first attempt of a payout."""
+
+    class Meta:
+        model = PayoutAttempt
+
+    payout = factory.SubFactory(PayoutFactory, attempt=None)
+    number = 1
+    idempotency_key = factory.LazyAttribute(lambda attempt: f"payout:{attempt.payout.public_id}:{attempt.number}")
+    params = factory.LazyAttribute(
+        lambda attempt: {
+            "amount_minor": attempt.payout.amount_minor,
+            "currency": attempt.payout.currency,
+            "destination": attempt.payout.destination,
+            "group": attempt.payout.public_id,
+            "payout": attempt.payout.public_id,
+            "provider": attempt.payout.provider.public_id,
+        }
+    )
+    created_at = OPENED
 
 
 def earn(provider: Provider, *, minor: int, now: datetime, currency: str = "usd", key: str = "1") -> None:

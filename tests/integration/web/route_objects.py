@@ -11,6 +11,7 @@ from tests.factories.accounts import ApiKeyFactory, InvitationFactory
 from tests.factories.billing import PricedModelFactory, buy
 from tests.factories.catalog import CatalogModelFactory
 from tests.factories.nodes import DeploymentFactory, EnrolmentTokenFactory, NodeFactory
+from tests.factories.payouts import PayoutFactory, TopUpFactory
 from tests.factories.providers import ProviderFactory
 from tests.world import Team, World
 
@@ -30,10 +31,13 @@ OBJECTS: dict[str, Maker] = {
     "account_confirm_email": lambda world, team: {"key": "unknown"},
     "account_reset_password_from_key": lambda world, team: {"uidb36": "1", "key": "unknown"},
     "customer:key-revoke": lambda world, team: {"key": ApiKeyFactory(organization=team.organization).public_id},
+    "customer:topup": lambda world, team: {"topup": TopUpFactory(organization=team.organization).public_id},
     "mfa_edit_webauthn": lambda world, team: {"pk": 1},
     "mfa_remove_webauthn": lambda world, team: {"pk": 1},
     "operators:model-prices": lambda world, team: {"model_id": PricedModelFactory().pk},
-    "operators:transaction": lambda world, team: {"tx_id": buy(team.organization, amount=1).pk},
+    "operators:payout": lambda world, team: {"payout": PayoutFactory(provider=world.provider).public_id},
+    "operators:payout-act": lambda world, team: {"payout": PayoutFactory(provider=world.provider).public_id},
+    "operators:transaction": lambda world, team: {"tx_id": buy(team.organization, amount=1, key="matrix").pk},
     "operators:customer": lambda world, team: {"organization": team.organization.public_id},
     "organization:accept-invitation": lambda world, team: {"token": "unknown"},
     "organization:change-role": lambda world, team: {"user": team.reader.public_id},
