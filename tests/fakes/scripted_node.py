@@ -133,8 +133,10 @@ class ScriptedNode:
         self._keep(self._read())
 
     async def _disconnect(self) -> None:
-        for task in list(self._tasks):
+        tasks = list(self._tasks)
+        for task in tasks:
             task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         if self._socket is not None:
             await self._socket.close()
         if self._http is not None:
@@ -165,8 +167,13 @@ class ScriptedNode:
     async def _answer(self, reply: Reply) -> None:
         working = asyncio.ensure_future(self.script(reply))
         leaving = asyncio.ensure_future(reply.canceled.wait())
-        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        leaving.cancel()
+        try:
+            await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            working.cancel()
+            raise
+        finally:
+            leaving.cancel()
         if not working.done():
             working.cancel()
             await reply.fail("canceled")

@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import time
+from typing import Final
 
 from portal.core import clock
 from portal.gateway.contracts import NodeEntry, Snapshot
@@ -13,6 +15,9 @@ from portal.gateway.tunnel.streams import NodeStream, TunnelLost
 from portal.nodes.services import tunnels
 
 log = logging.getLogger(__name__)
+
+# A node that has just joined may be missing from a snapshot; one that stays missing is suspended or retired.
+_KNOWN_AFTER_S: Final = 3.0
 
 
 class TunnelHub:
@@ -85,10 +90,14 @@ class TunnelHub:
             )
 
     async def supersede(self, snapshot: Snapshot) -> None:
-        """Close each tunnel whose node has begun a newer session."""
+        """Close each tunnel whose node has begun a newer session, or is suspended or retired."""
         for tunnel in list(self.tunnels.values()):
             node = snapshot.nodes.get(tunnel.node_id)
-            if node is not None and node.generation > tunnel.generation:
+            if node is None:
+                if time.monotonic() - tunnel.connected_at > _KNOWN_AFTER_S:
+                    log.info("tunnel.node_closed", extra={"node": tunnel.node_public_id})
+                    await tunnel.close(frames.CLOSE_SESSION_INVALID, "the node is suspended or retired")
+            elif node.generation > tunnel.generation:
                 log.info("tunnel.superseded", extra={"node": tunnel.node_public_id, "generation": node.generation})
                 await tunnel.close(frames.CLOSE_SUPERSEDED, "a newer session of this node has begun")
 

@@ -202,17 +202,18 @@ class Pool:
         headers = {"authorization": f"Bearer {key or self.key}"}
         return httpx.Client(base_url=gateway.url, headers=headers, timeout=30, **options)
 
-    def records(self, count: int, timeout_s: float = 10.0) -> list[UsageRecord]:
-        """Return all usage rows once there are `count` of them."""
+    def record(self, request_id: str) -> UsageRecord:
+        """Return the request's usage row once it has been shipped."""
+        return until("the usage record", lambda: UsageRecord.objects.filter(request_id=request_id).first())
 
-        def rows() -> list[UsageRecord]:
-            return list(UsageRecord.objects.order_by("opened_at", "attempt"))
-
-        return until(f"{count} usage records", lambda: len(found := rows()) >= count and found, timeout_s)
-
-    def stop(self) -> None:
+    def disconnect(self) -> None:
+        """Stop all nodes."""
         for node in self.nodes:
             node.stop()
+        self.nodes.clear()
+
+    def stop(self) -> None:
+        self.disconnect()
         for gateway in self.gateways:
             if gateway.process is not None and gateway.process.poll() is None:
                 gateway.stop()

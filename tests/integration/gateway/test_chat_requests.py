@@ -3,18 +3,16 @@
 import json
 from collections.abc import Iterator
 from typing import Any
-from uuid import UUID
 
 import httpx
 import pytest
 
 from portal.billing.rules.rating import charge_nano
 from portal.core.money import decimal_text
-from portal.metering.models import UsageRecord
 from tests.factories.billing import TERMS
 from tests.fakes import scripts
 from tests.fakes.scripted_node import ScriptedNode
-from tests.integration.gateway.pool import MODEL, Gateway, Pool, until
+from tests.integration.gateway.pool import MODEL, Gateway, Pool
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -42,16 +40,12 @@ def _ask(client: httpx.Client, **fields: Any) -> httpx.Response:
     return client.post("/v1/chat/completions", json={"model": MODEL, "messages": MESSAGES} | fields)
 
 
-def _record(request_id: str) -> UsageRecord:
-    return until("the usage record", lambda: UsageRecord.objects.filter(request_id=UUID(request_id)).first())
-
-
 def _events(response: httpx.Response) -> list[Any]:
     lines = [line.removeprefix("data: ") for line in response.text.split("\n\n") if line.startswith("data: ")]
     return [json.loads(line) if line != "[DONE]" else line for line in lines]
 
 
-def test_a_whole_answer_is_counted_charged_and_explained(client: httpx.Client, node: ScriptedNode) -> None:
+def test_a_whole_answer_is_counted_charged_and_explained(pool: Pool, client: httpx.Client, node: ScriptedNode) -> None:
     response = _ask(client, max_tokens=100)
 
     assert response.status_code == 200, response.text
@@ -81,7 +75,7 @@ def test_a_whole_answer_is_counted_charged_and_explained(client: httpx.Client, n
     assert response.headers["x-pool-cost"] == decimal_text(cost)
     assert response.headers["x-pool-node"].startswith("node_")
     assert int(response.headers["openai-processing-ms"]) >= 0
-    record = _record(request_id)
+    record = pool.record(request_id)
     assert (record.prompt_tokens, record.completion_tokens, record.charge_nano) == (prompt, completion, cost)
     assert (record.outcome, record.token_source) == ("completed", "claim")
 
@@ -97,7 +91,7 @@ def test_a_node_gets_our_fields_the_tenants_salt_and_no_key(client: httpx.Client
     assert reply.head["path"] == "/v1/chat/completions"
 
 
-def test_the_callers_request_id_is_kept_and_ours_is_answered(client: httpx.Client) -> None:
+def test_the_callers_request_id_is_kept_and_ours_is_answered(pool: Pool, client: httpx.Client) -> None:
     response = client.post(
         "/v1/chat/completions",
         json={"model": MODEL, "messages": MESSAGES},
@@ -105,7 +99,7 @@ def test_the_callers_request_id_is_kept_and_ours_is_answered(client: httpx.Clien
     )
 
     assert response.headers["x-request-id"] != "ticket-77"
-    assert _record(response.headers["x-request-id"]).client_request_id == "ticket-77"
+    assert pool.record(response.headers["x-request-id"]).client_request_id == "ticket-77"
 
 
 def test_ignored_fields_are_named(client: httpx.Client) -> None:
@@ -122,7 +116,7 @@ def test_limits_are_told(client: httpx.Client) -> None:
         assert headers[f"x-ratelimit-reset-{what}"].endswith("s")
 
 
-def test_a_stream_carries_the_text_and_no_usage_unless_asked(client: httpx.Client) -> None:
+def test_a_stream_carries_the_text_and_no_usage_unless_asked(pool: Pool, client: httpx.Client) -> None:
     response = _ask(client, stream=True)
 
     events = _events(response)
@@ -134,16 +128,16 @@ def test_a_stream_carries_the_text_and_no_usage_unless_asked(client: httpx.Clien
     assert all("usage" not in event for event in events[:-1])
     request_id = response.headers["x-request-id"]
     assert {event["id"] for event in events[:-1]} == {f"chatcmpl-{request_id}"}
-    assert _record(request_id).outcome == "completed"
+    assert pool.record(request_id).outcome == "completed"
 
 
-def test_a_stream_ends_with_the_usage_where_it_was_asked(client: httpx.Client) -> None:
+def test_a_stream_ends_with_the_usage_where_it_was_asked(pool: Pool, client: httpx.Client) -> None:
     response = _ask(client, stream=True, stream_options={"include_usage": True})
 
     events = _events(response)
     assert events[-1] == "[DONE]"
     assert events[-2]["choices"] == []
-    record = _record(response.headers["x-request-id"])
+    record = pool.record(response.headers["x-request-id"])
     assert events[-2]["usage"]["completion_tokens"] == record.completion_tokens == len(scripts.tokens(scripts.TEXT)) + 1
     assert events[-2]["usage"]["cost"] == decimal_text(record.charge_nano)
     assert all(event["usage"] is None for event in events[:-2])
@@ -163,7 +157,7 @@ def test_a_claim_above_the_count_is_cut_to_it(client: httpx.Client, node: Script
 
 def test_the_request_can_be_read_back_by_its_owner_alone(client: httpx.Client, pool: Pool, gateway: Gateway) -> None:
     request_id = _ask(client).headers["x-request-id"]
-    _record(request_id)
+    pool.record(request_id)
 
     found = client.get(f"/v1/requests/chatcmpl-{request_id}")
     assert found.status_code == 200, found.text

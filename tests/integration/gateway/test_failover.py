@@ -63,7 +63,7 @@ def _ask(client: httpx.Client, **fields: Any) -> httpx.Response:
 
 def _records(response: httpx.Response, count: int) -> list[UsageRecord]:
     rows = UsageRecord.objects.filter(request_id=UUID(response.headers["x-request-id"])).order_by("attempt")
-    return until(f"{count} records", lambda: len(found := list(rows)) == count and found)
+    return until(f"{count} records", lambda: len(found := list(rows.all())) == count and found)
 
 
 def _text(response: httpx.Response) -> str:
@@ -100,7 +100,7 @@ def test_before_the_first_delta_another_node_takes_over_unseen(
 
     response = _ask(client, stream=True)
 
-    assert response.status_code == 200, response.text
+    assert response.status_code == 200, response.text + gateway.log
     assert _text(response) == scripts.TEXT
     assert response.text.endswith("data: [DONE]\n\n")
     failed, served = _records(response, 2)

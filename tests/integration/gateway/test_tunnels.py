@@ -68,6 +68,7 @@ def test_the_same_session_may_connect_again_and_the_older_socket_goes(
 
     assert first.wait_closed() == 4409
     assert not second.is_away.is_set()
+    first.stop()
     second.stop()
 
 

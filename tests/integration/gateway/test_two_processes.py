@@ -11,7 +11,6 @@ from typing import Any
 import httpx
 import pytest
 
-from portal.metering.models import UsageRecord
 from tests.fakes import scripts
 from tests.integration.gateway.pool import MODEL, Gateway, Pool, until
 
@@ -28,6 +27,12 @@ def first(pool: Pool) -> Gateway:
 @pytest.fixture(scope="module")
 def second(pool: Pool) -> Gateway:
     return pool.gateway(index=1)
+
+
+@pytest.fixture(autouse=True)
+def _no_nodes_left(pool: Pool) -> Iterator[None]:
+    yield
+    pool.disconnect()
 
 
 @pytest.fixture
@@ -50,7 +55,7 @@ def test_either_process_serves_and_the_admitting_one_meters(
     assert [answer.status_code for answer in answers] == [200] * 4
     assert answers[0].json()["choices"] == answers[1].json()["choices"]
     assert all(answer.text.endswith("data: [DONE]\n\n") for answer in answers[2:])
-    records = pool.records(4)
+    records = [pool.record(answer.headers["x-request-id"]) for answer in answers]
     assert len({record.spool_id for record in records}) == 2
     assert len({record.charge_nano for record in records}) == 1
     assert sorted(record.routing["is_local"] for record in records) == [False, False, True, True]
@@ -129,7 +134,7 @@ def test_a_stream_through_a_process_that_is_killed_ends_in_the_band_and_costs_no
     last = json.loads(rest[-1][6:])
     assert last["error"]["code"] == "node_error"
     request_id = response.headers["x-request-id"]
-    record = until("the record", lambda: UsageRecord.objects.filter(request_id=request_id).first())
+    record = pool.record(request_id)
     assert (record.outcome, record.charge_nano) == ("node_fault", 0)
     node.stop()
 
