@@ -143,8 +143,8 @@ def digest(text: str) -> str:
 
 
 def _usable(token: str) -> EnrolmentToken:
-    rows = EnrolmentToken.objects.select_for_update(of=("self",)).select_related("provider__organization", "node")
-    row = rows.filter(token_hash=digest(token)).first()
+    """Lock the token's row. It is locked without joins: a joined row would be read as it was before the wait."""
+    row = EnrolmentToken.objects.select_for_update().filter(token_hash=digest(token)).first()
     if row is None or row.revoked_at is not None:
         raise EnrolmentTokenInvalid("the enrolment token is unknown or revoked")
     return row
