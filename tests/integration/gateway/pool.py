@@ -69,15 +69,22 @@ class Gateway:
         path = self.folder / f"gateway-{self.index}.log"
         return path.read_text(errors="replace") if path.exists() else ""
 
-    def start(self) -> "Gateway":
+    def environment(self) -> dict[str, str]:
+        """Return what any process of this pool is told."""
         database = connection.settings_dict
-        environ = {
+        return {
             **os.environ,
-            "DJANGO_SETTINGS_MODULE": "portal.settings.gateway",
             "POOLHOUSE_MODE": "local",
             "DATABASE_URL": f"postgresql://{database['USER']}@{database['HOST']}:{database['PORT']}/{database['NAME']}",
             "REDIS_URL": settings.REDIS_URL,
             "SECRET_KEY": settings.SECRET_KEY,
+        }
+
+    def start(self) -> "Gateway":
+        """Start the process and wait until it is ready."""
+        environ = {
+            **self.environment(),
+            "DJANGO_SETTINGS_MODULE": "portal.settings.gateway",
             "GATEWAY_INDEX": str(self.index),
             "GATEWAY_BIND": f"127.0.0.1:{self.port}",
             "GATEWAY_SPOOL_DIR": str(self.folder / "spool"),
@@ -85,10 +92,8 @@ class Gateway:
             "GATEWAY_DRAIN_S": "5",
             **self.environ,
         }
-        (self.folder / "spool").mkdir(exist_ok=True)
         argv = [sys.executable, "-m", "portal.gateway"]
-        log = self.folder / f"gateway-{self.index}.log"
-        self.process = processes.start(argv, log=log, environ=environ)
+        self.process = processes.start(argv, log=self.folder / f"gateway-{self.index}.log", environ=environ)
         until(f"gateway {self.index} is ready: {self.log[-2000:]}", self.is_ready, 30)
         return self
 
@@ -202,9 +207,10 @@ class Pool:
         headers = {"authorization": f"Bearer {key or self.key}"}
         return httpx.Client(base_url=gateway.url, headers=headers, timeout=30, **options)
 
-    def record(self, request_id: str) -> UsageRecord:
-        """Return the request's usage row once it has been shipped."""
-        return until("the usage record", lambda: UsageRecord.objects.filter(request_id=request_id).first())
+    def record(self, request_id: str, outcome: str = "completed") -> UsageRecord:
+        """Return the usage row of the request's attempt that ended so, once it has been shipped."""
+        rows = UsageRecord.objects.filter(request_id=request_id, outcome=outcome)
+        return until(f"the record {outcome}", rows.first)
 
     def disconnect(self) -> None:
         """Stop all nodes."""
