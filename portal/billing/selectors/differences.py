@@ -105,10 +105,11 @@ USAGE = (
         f"""
         SELECT {_NAME}, usage.charge_nano::text, 'neither posted nor queued'
         FROM metering_usagerecord usage
-        LEFT JOIN billing_usageposting posting ON {_USAGE_KEY}
-        LEFT JOIN metering_usagequeue queue ON queue.reader = 'billing' AND queue.opened_on = usage.opened_on
-            AND queue.request_id = usage.request_id AND queue.attempt = usage.attempt
-        WHERE usage.charge_nano > 0 AND posting.id IS NULL AND queue.id IS NULL
+        WHERE usage.charge_nano > 0
+            AND NOT EXISTS (SELECT 1 FROM billing_usageposting posting WHERE {_USAGE_KEY})
+            AND NOT EXISTS (SELECT 1 FROM metering_usagequeue queue WHERE queue.reader = 'billing'
+                AND queue.opened_on = usage.opened_on AND queue.request_id = usage.request_id
+                AND queue.attempt = usage.attempt)
         """,
     ),
     Check(

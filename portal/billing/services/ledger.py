@@ -1,7 +1,7 @@
 """The one writer of the ledger: transactions that balance, happen once, and never take an account below its floor."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -37,10 +37,20 @@ class Transfer:
 
 def account(kind: str, owner: str = "", *, currency: str) -> LedgerAccount:
     """Return the account, opening it on first use. Raises CurrencyMismatch; ValueError for an unknown kind."""
-    code = chart.code(kind, owner)
-    found = LedgerAccount.objects.filter(code=code).first() or _open(code, kind, owner, currency)
-    if found.currency != currency:
-        raise CurrencyMismatch(f"{code} is kept in {found.currency}, not {currency}", param="currency")
+    return accounts([(kind, owner)], currency=currency)[chart.code(kind, owner)]
+
+
+def accounts(wanted: Iterable[tuple[str, str]], *, currency: str) -> dict[str, LedgerAccount]:
+    """Return accounts by code, opening those that are new, in code order. Raises as `account` does."""
+    codes = {chart.code(kind, owner): (kind, owner) for kind, owner in sorted(wanted)}
+    found = {row.code: row for row in LedgerAccount.objects.filter(code__in=codes)}
+    if len(found) < len(codes):
+        fresh = [_fresh(kind, owner, currency) for code, (kind, owner) in codes.items() if code not in found]
+        LedgerAccount.objects.bulk_create(fresh, ignore_conflicts=True)
+        found = {row.code: row for row in LedgerAccount.objects.filter(code__in=codes)}
+    for row in found.values():
+        if row.currency != currency:
+            raise CurrencyMismatch(f"{row.code} is kept in {row.currency}, not {currency}", param="currency")
     return found
 
 
@@ -130,10 +140,10 @@ def balance(account: LedgerAccount) -> int:
     return balances.balance(account_id=account.pk)
 
 
-def _open(code: str, kind: str, owner: str, currency: str) -> LedgerAccount:
+def _fresh(kind: str, owner: str, currency: str) -> LedgerAccount:
     rule = chart.KINDS[chart.Kind(kind)]
-    fresh = LedgerAccount(
-        code=code,
+    return LedgerAccount(
+        code=chart.code(kind, owner),
         kind=kind,
         owner=owner,
         currency=currency,
@@ -141,8 +151,6 @@ def _open(code: str, kind: str, owner: str, currency: str) -> LedgerAccount:
         has_floor=rule.has_floor,
         keeps_totals=rule.keeps_totals,
     )
-    LedgerAccount.objects.bulk_create([fresh], ignore_conflicts=True)
-    return LedgerAccount.objects.get(code=code)
 
 
 def _write(tx: LedgerTx, transfers: Sequence[Transfer]) -> LedgerTx:

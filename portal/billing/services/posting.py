@@ -22,6 +22,7 @@ from portal.billing.models import (
     UnpostableUsage,
     UsagePosting,
 )
+from portal.billing.rules import accounts as chart
 from portal.billing.rules import batches, maturity, parties
 from portal.billing.rules.accounts import Kind
 from portal.billing.rules.batches import Batch, Line, RecordKey
@@ -59,10 +60,9 @@ class _World:
     providers: dict[int, Provider]
     organizations: dict[int, str]
     first_payments: dict[int, datetime]
-    payers: dict[int, LedgerAccount]
 
 
-def post_usage(*, now: datetime, limit: int = 500) -> Posted:
+def post_usage(*, now: datetime, limit: int = 2000) -> Posted:
     """Book up to `limit` queued records in one transaction; rows that another poster holds are left to it."""
     with transaction.atomic():
         tickets = list(unposted.queue(now=now).select_for_update(skip_locked=True, of=("self",))[:limit])
@@ -87,7 +87,7 @@ def post_usage(*, now: datetime, limit: int = 500) -> Posted:
     )
 
 
-def post_all(*, now: datetime, limit: int = 500, rounds: int = 40) -> Posted:
+def post_all(*, now: datetime, limit: int = 2000, rounds: int = 40) -> Posted:
     """Book what is queued, `limit` records a transaction, until nothing more can be taken or `rounds` are over."""
     total = Posted()
     for _ in range(rounds):
@@ -107,7 +107,6 @@ def _load(records: list[UsageRecord]) -> _World:
         providers=unposted.providers(record.provider_id for record in records),
         organizations=unposted.organizations(organization_ids),
         first_payments=unposted.first_payments(organization_ids),
-        payers=LedgerAccount.objects.in_bulk({lease.account_id for lease in held.values()}),
     )
 
 
@@ -133,10 +132,9 @@ def _reason(record: UsageRecord, world: _World) -> str:
 def _book(records: list[UsageRecord], world: _World, now: datetime) -> Posted:
     lines = [_line(record, world) for record in records if record.charge_nano > 0]
     planned = batches.gather(lines)
-    _lock_in_order(planned, world)
+    accounts = _lock_in_order(planned, world)
     _lower_leases(records, world)
-    for batch in planned:
-        _post_batch(batch, world, now)
+    _write(planned, _Purse(accounts, world), now)
     earned = {line.key: int(line.split.provider_nano) for line in lines}
     rollups.add(rollups.Counted(record, earned.get(unposted.key_of(record), 0)) for record in records)
     return Posted(
@@ -166,13 +164,15 @@ def _line(record: UsageRecord, world: _World) -> Line:
     )
 
 
-def _lock_in_order(planned: list[Batch], world: _World) -> None:
-    """Take every further lock of this run at once: the budgets' windows, then all accounts by id."""
+def _lock_in_order(planned: list[Batch], world: _World) -> dict[str, LedgerAccount]:
+    """Take all further locks of this run: the budgets' windows, then the accounts by id; return those by code."""
     locks.budget_windows(lease.window_id for lease in world.budget_leases.values())
     wanted = {(Kind.CUSTOMER_RECEIVABLE, world.organizations[batch.organization_id]) for batch in planned}
     wanted |= {(Kind.PROVIDER_PENDING, world.providers[batch.provider_id].public_id) for batch in planned}
-    opened = [ledger.account(kind, owner, currency=settings.CURRENCY) for kind, owner in sorted(wanted)]
-    locks.accounts([*(row.pk for row in opened), *(batch.payer_id for batch in planned)])
+    wanted |= {(Kind.PLATFORM_REVENUE, "")} if planned else set()
+    opened = ledger.accounts(wanted, currency=settings.CURRENCY)
+    locks.accounts([*(row.pk for row in opened.values()), *(batch.payer_id for batch in planned)])
+    return opened
 
 
 def _lower_leases(records: Iterable[UsageRecord], world: _World) -> None:
@@ -200,45 +200,68 @@ def _left(lease: CreditLease | BudgetLease) -> int:
     return 0 if lease.state == LeaseState.CLOSED else lease.granted - lease.used
 
 
-def _post_batch(batch: Batch, world: _World, now: datetime) -> None:
-    payer = world.payers[batch.payer_id]
-    provider = world.providers[batch.provider_id].public_id
-    tx = ledger.post(
+class _Purse:
+    """Who pays and who is paid, with what each payer has left while the run goes on; all its accounts are locked."""
+
+    def __init__(self, accounts: dict[str, LedgerAccount], world: _World) -> None:
+        self.accounts = accounts
+        self.world = world
+        self.payers = LedgerAccount.objects.in_bulk(lease.account_id for lease in world.leases.values())
+        self.free = {pk: balances.free_of(row) for pk, row in self.payers.items()}
+
+    def transfers(self, batch: Batch) -> list[ledger.Transfer]:
+        """Charge the leased account as far as it is free of other holds; the rest becomes the customer's debt."""
+        payer = self.payers[batch.payer_id]
+        covered = max(0, min(batch.charge_nano, self.free[payer.pk]))
+        self.free[payer.pk] -= covered
+        debt = self._account(Kind.CUSTOMER_RECEIVABLE, self.world.organizations[batch.organization_id])
+        return templates.usage(
+            payers=[(payer, covered), (debt, batch.charge_nano - covered)],
+            provider_nano=batch.provider_nano,
+            pending=self._account(Kind.PROVIDER_PENDING, self.world.providers[batch.provider_id].public_id),
+            revenue=self._account(Kind.PLATFORM_REVENUE, ""),
+        )
+
+    def facts(self, batch: Batch) -> maturity.CustomerFacts:
+        """Return what is known of the money behind the batch."""
+        return maturity.CustomerFacts(
+            is_promo=self.payers[batch.payer_id].kind == Kind.PROMO_CREDIT,
+            first_paid_at=self.world.first_payments.get(batch.organization_id),
+        )
+
+    def _account(self, kind: Kind, owner: str) -> LedgerAccount:
+        return self.accounts[chart.code(kind, owner)]
+
+
+def _write(planned: list[Batch], purse: _Purse, now: datetime) -> None:
+    posted = [(batch, _post(batch, purse.transfers(batch), now)) for batch in planned]
+    UsagePosting.objects.bulk_create(_posting(line, tx) for batch, tx in posted for line in batch.lines)
+    EarningMaturity.objects.bulk_create(
+        EarningMaturity(
+            tx=tx,
+            provider=purse.world.providers[batch.provider_id].public_id,
+            amount_nano=batch.provider_nano,
+            matures_at=maturity.matures_at(
+                delivered_at=batch.delivered_at, hold_days=settings.PAYOUT_HOLD_DAYS, facts=purse.facts(batch)
+            ),
+        )
+        for batch, tx in posted
+        if batch.provider_nano
+    )
+
+
+def _post(batch: Batch, transfers: list[ledger.Transfer], now: datetime) -> LedgerTx:
+    return ledger.post(
         kind="usage",
         key=f"usage:{batch.digest}",
         source_type="usage_batch",
         source_id=batch.digest,
-        transfers=templates.usage(
-            payers=_payers(payer, world.organizations[batch.organization_id], batch.charge_nano),
-            provider=provider,
-            provider_nano=batch.provider_nano,
-        ),
+        transfers=transfers,
         actor=SYSTEM_ACTOR,
         now=now,
         effective_at=batch.delivered_at,
         note=f"{len(batch.lines)} requests",
     )
-    UsagePosting.objects.bulk_create(_posting(line, tx) for line in batch.lines)
-    if batch.provider_nano:
-        facts = maturity.CustomerFacts(
-            is_promo=payer.kind == Kind.PROMO_CREDIT, first_paid_at=world.first_payments.get(batch.organization_id)
-        )
-        EarningMaturity.objects.create(
-            tx=tx,
-            provider=provider,
-            amount_nano=batch.provider_nano,
-            matures_at=maturity.matures_at(
-                delivered_at=batch.delivered_at, hold_days=settings.PAYOUT_HOLD_DAYS, facts=facts
-            ),
-        )
-
-
-def _payers(payer: LedgerAccount, organization: str, charge: int) -> list[tuple[LedgerAccount, int]]:
-    """Return who pays how much: the leased account as far as it is free of other holds, the rest becomes debt."""
-    free = balances.free_of(LedgerAccount.objects.get(pk=payer.pk))
-    covered = max(0, min(charge, free))
-    debt = ledger.account(Kind.CUSTOMER_RECEIVABLE, organization, currency=payer.currency)
-    return [part for part in ((payer, covered), (debt, charge - covered)) if part[1]]
 
 
 def _posting(line: Line, tx: LedgerTx) -> UsagePosting:

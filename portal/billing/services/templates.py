@@ -21,7 +21,9 @@ def stripe_fee(*, amount: int, currency: str) -> list[Transfer]:
     return _one((Kind.STRIPE_FEES, ""), (Kind.STRIPE_BALANCE, ""), amount, currency)
 
 
-def usage(*, payers: list[tuple[LedgerAccount, int]], provider: str, provider_nano: int) -> list[Transfer]:
+def usage(
+    *, payers: list[tuple[LedgerAccount, int]], provider_nano: int, pending: LedgerAccount, revenue: LedgerAccount
+) -> list[Transfer]:
     """Usage was delivered: the payers' amounts, in order, fill the provider's part first, then the platform's."""
     left = provider_nano
     transfers: list[Transfer] = []
@@ -29,10 +31,8 @@ def usage(*, payers: list[tuple[LedgerAccount, int]], provider: str, provider_na
         to_provider = min(left, amount)
         left -= to_provider
         if to_provider:
-            pending = account(Kind.PROVIDER_PENDING, provider, currency=payer.currency)
             transfers.append(Transfer(payer, pending, to_provider))
         if amount - to_provider:
-            revenue = _system(Kind.PLATFORM_REVENUE, payer.currency)
             transfers.append(Transfer(payer, revenue, amount - to_provider))
     return transfers
 
