@@ -13,7 +13,7 @@ from factory.django import DjangoModelFactory
 
 from portal.accounts.models import Organization, User
 from portal.audit.services import SYSTEM_ACTOR
-from portal.billing.models import TopUp
+from portal.billing.models import LedgerAccount, TopUp
 from portal.billing.rules.accounts import Kind
 from portal.billing.services import ledger, templates, topups
 from portal.core import money
@@ -190,11 +190,13 @@ class AttemptFactory(DjangoModelFactory):
     created_at = OPENED
 
 
-def earn(provider: Provider, *, minor: int, now: datetime, currency: str = "usd", key: str = "1") -> None:
-    """Book matured earnings: a customer paid for them."""
+def earn(
+    provider: Provider, *, minor: int, now: datetime, currency: str = "usd", key: str = "1"
+) -> LedgerAccount:
+    """Book matured earnings; return the credit of the customer who paid for them."""
     amount = money.nano_from_minor(minor, currency)
     owner = provider.public_id
-    credit = ledger.account(Kind.CUSTOMER_CREDIT, f"org_{owner[-20:]}", currency=currency)
+    credit = ledger.account(Kind.CUSTOMER_CREDIT, OrganizationFactory().public_id, currency=currency)
     available = ledger.account(Kind.PROVIDER_AVAILABLE, owner, currency=currency)
     ledger.post(
         kind="topup",
@@ -214,6 +216,7 @@ def earn(provider: Provider, *, minor: int, now: datetime, currency: str = "usd"
         actor=SYSTEM_ACTOR,
         now=now,
     )
+    return credit
 
 
 @contextmanager

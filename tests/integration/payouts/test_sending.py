@@ -245,9 +245,8 @@ def test_amounts_in_yen_and_dinars_keep_their_units(now, currency, nano_per_mino
 
 def test_dust_below_a_cent_stays_payable(shop: Shop, now):
     provider = shop.provider(earned_minor=2550, now=now)
-    credit = ledger.account(Kind.CUSTOMER_CREDIT, f"org_{provider.public_id[-20:]}", currency="usd")
     available = ledger.account(Kind.PROVIDER_AVAILABLE, provider.public_id, currency="usd")
-    earn(provider, minor=1, now=now, key="more")
+    credit = earn(provider, minor=1, now=now, key="more")
     ledger.post(
         kind="correction",
         key="take-a-part-back",
