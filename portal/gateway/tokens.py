@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from functools import partial
+from typing import Any, Final, TypeVar, cast
 
 from django.db import Error as DatabaseError
 from django.db import close_old_connections
@@ -26,7 +27,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _THREADS: Final = 2
-_QUEUE: Final = 256
+_QUEUE: Final = 1024
+_BATCH: Final = 16
 _RETRY_MISSING_S: Final = 5.0
 _KEPT_ARTEFACTS: Final = 64
 # What a tool call has around its name and arguments, in the templates that were looked at.
@@ -63,6 +65,8 @@ class TokenCounters:
         self._pool = ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="tokens")
         self._artefacts = _Artefacts(read_artefact or _read_artefact)
         self._room = queue
+        self._free_threads = _THREADS
+        self._jobs: list[_Job] = []
 
     def stop(self) -> None:
         """End the threads after what they count now."""
@@ -104,15 +108,61 @@ class TokenCounters:
         return await self._run(lambda: _prompt(self._artefacts, model, body))
 
     async def _run(self, work: Callable[[], T]) -> T | None:
+        """Do the work in a thread, with all other work that came in the same moment: one way there for all of it."""
         if self._room <= 0:
             return None
+        loop = asyncio.get_running_loop()
+        job = _Job(work, loop.create_future())
+        self._jobs.append(job)
         self._room -= 1
+        if len(self._jobs) == 1:
+            loop.call_soon(self._send)
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._pool, work)
-        except ArtefactMissing:
-            return None
+            return cast("T | None", await job.answer)
         finally:
             self._room += 1
+
+    def _send(self) -> None:
+        """Give free threads what waits; what finds none free goes with the next that returns."""
+        while self._jobs and self._free_threads:
+            batch, self._jobs = self._jobs[:_BATCH], self._jobs[_BATCH:]
+            self._free_threads -= 1
+            running = asyncio.get_running_loop().run_in_executor(self._pool, _do_all, batch)
+            running.add_done_callback(partial(self._receive, batch))
+
+    def _receive(self, batch: "list[_Job]", running: "asyncio.Future[list[object]]") -> None:
+        self._free_threads += 1
+        failure = None if running.cancelled() else running.exception()
+        answers = [failure] * len(batch) if failure or running.cancelled() else running.result()
+        for job, answer in zip(batch, answers, strict=True):
+            if job.answer.done():
+                continue
+            if isinstance(answer, BaseException):
+                job.answer.set_exception(answer)
+            else:
+                job.answer.set_result(answer)
+        self._send()
+
+
+@dataclass(slots=True)
+class _Job:
+    """Work for a thread and where its answer goes."""
+
+    work: Callable[[], object]
+    answer: asyncio.Future[object]
+
+
+def _do_all(batch: list[_Job]) -> list[object]:
+    """Return each job's answer, or the refusal that is its answer; any other fault fails the whole batch."""
+    answers: list[object] = []
+    for job in batch:
+        try:
+            answers.append(job.work())
+        except ArtefactMissing:
+            answers.append(None)
+        except RenderingRefused as refusal:
+            answers.append(refusal)
+    return answers
 
 
 class _Artefacts:
