@@ -5,16 +5,17 @@ import os
 import signal
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 from typing import Any
+from urllib.parse import urlsplit
 
-from portal.sandbox import demo_nodes, demo_requests, processes, waiting
+from portal.sandbox import demo_nodes, demo_offers, demo_requests, processes, waiting
 from portal.sandbox.child import ChildDied
+from portal.sandbox.demo_nodes import Plan
 from portal.sandbox.ground import AlreadyRunning, Ground
 from portal.sandbox.servers import ServerDidNotStart
 from portal.sandbox.supervisor import Stack
@@ -24,14 +25,12 @@ FOLDER = ROOT / ".demo"
 PROMPT = "Explain in three sentences why a pool of GPUs needs honest meters."
 SETTINGS = {"PAYOUT_HOLD_DAYS": "0", "PAYOUT_MINIMUM_MINOR": "1", "POOL_NAME": "Poolhouse demo", "CURRENCY": "usd"}
 _SEED_S = 120.0
-_READY_S = 60.0
 _SETTLE_S = 100.0
 _TEND_S = 0.2
 
-_REFUSALS = (
-    AlreadyRunning, ChildDied, CommandFailed, ServerDidNotStart, demo_requests.RequestFailed, waiting.TookTooLong,
-    demo_nodes.EngineMissing, processes.PortTaken,
-)  # fmt: skip
+
+class AlreadyElsewhere(RuntimeError):
+    """The folder's demo belongs to another port."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +43,20 @@ class Options:
     engine_url: str = ""
 
 
+_REFUSALS = (
+    AlreadyElsewhere, AlreadyRunning, ChildDied, CommandFailed, ServerDidNotStart, demo_requests.RequestFailed,
+    demo_offers.EngineMissing, processes.PortTaken, waiting.TookTooLong,
+)  # fmt: skip
+
+
 def run(options: Options) -> int:
     """Run the demo; return the exit code. Everything that was started is stopped before it returns."""
     signal.signal(signal.SIGINT, _interrupt)
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         with _folder(options) as folder, _claimed(folder) as ground:
-            return _once(ground, options) if options.is_once else _stay(ground, options)
+            plan = demo_nodes.plan(options.engine, options.engine_url)
+            return _once(ground, options, plan) if options.is_once else _stay(ground, options, plan)
     except _REFUSALS as error:
         print(f"demo: {error}", file=sys.stderr)
         return 1
@@ -105,10 +111,10 @@ def _say(text: str) -> None:
     print(f"demo: {text}", file=sys.stderr, flush=True)
 
 
-def _once(ground: Ground, options: Options) -> int:
+def _once(ground: Ground, options: Options, plan: Plan) -> int:
     port = options.port if processes.is_free(options.port) else processes.free_port()
     with _running(Stack(ground, port=port, settings=SETTINGS)) as stack:
-        world = _populate(stack, options)
+        world = _populate(stack, plan)
         call = {"gateway_url": stack.gateway_url, "key": world["api_key"], "model": world["model"], "prompt": PROMPT}
         _say("sending a streamed and a plain request")
         streamed = demo_requests.streamed(**call, max_tokens=60)
@@ -155,10 +161,11 @@ _TOKENS = ("prompt_tokens", "completion_tokens")
 _NANO_PER_MINOR = 10_000_000
 
 
-def _stay(ground: Ground, options: Options) -> int:
+def _stay(ground: Ground, options: Options, plan: Plan) -> int:
+    _require_same_address(ground, options.port)
     processes.require_free(options.port, hint="another program listens there; choose one with PORT=…")
     with _running(Stack(ground, port=options.port, settings=SETTINGS)) as stack:
-        world = _populate(stack, options)
+        world = _populate(stack, plan)
         answer = demo_requests.streamed(
             gateway_url=stack.gateway_url, key=world["api_key"], model=world["model"], prompt=PROMPT, max_tokens=60
         )
@@ -166,6 +173,16 @@ def _stay(ground: Ground, options: Options) -> int:
         _introduce(stack, world, answer)
         _tend(stack)
     return 0
+
+
+def _require_same_address(ground: Ground, port: int) -> None:
+    """The nodes of an earlier run have joined its address and sign for that one alone."""
+    before = urlsplit(ground.read("world").get("public_url", "")).port
+    if before not in {None, port}:
+        raise AlreadyElsewhere(
+            f"the demo in {ground.folder} was made for port {before}, and its nodes joined that address: "
+            f"run it with PORT={before}, or remove the folder to begin anew"
+        )
 
 
 def _tend(stack: Stack) -> None:
@@ -176,43 +193,54 @@ def _tend(stack: Stack) -> None:
         pause.wait(_TEND_S)
 
 
-def _populate(stack: Stack, options: Options) -> dict[str, Any]:
+def _populate(stack: Stack, plan: Plan) -> dict[str, Any]:
     """Seed the world (or find it from an earlier run), start its nodes and wait until the model answers."""
-    plan = demo_nodes.plan(options.engine, options.engine_url, folder=stack.folder)
     world = stack.ground.read("world")
     if not world:
-        _say("making the operator, a provider, a customer with credit, a model and its price")
-        given = {"public_url": stack.public_url, "nodes": plan.names, **plan.seed}
-        world = json.loads(_step(stack, "seed", given))
+        _say("making the operator, a provider and a customer with credit")
+        world = json.loads(_step(stack, "seed", {"public_url": stack.public_url}))
         stack.ground.write("world", world)
-    _say(f"joining and starting {', '.join(plan.names)}")
+    _say(f"offering {plan.offer.model}, joining and starting {', '.join(plan.names)}")
+    to_join = [name for name in plan.names if not demo_nodes.has_joined(stack, name)]
+    offered = {
+        "offer": plan.offer.as_json(),
+        "nodes": to_join,
+        "is_external": plan.engine == "external",
+        "provider": world["provider"],
+        "operator": world["logins"]["operator"]["email"],
+    }
+    tokens = json.loads(_step(stack, "offer", offered))["tokens"]
     for name in plan.names:
-        demo_nodes.join(stack, plan, name, token=world["tokens"].get(name, ""))
-    _step(stack, "deploy", {key: world[key] for key in ("model", "provider")} | plan.deployment)
+        demo_nodes.join(stack, plan, name, token=tokens.get(name, ""))
+    _step(stack, "deploy", {"provider": world["provider"], **plan.deployment})
     for name in plan.names:
-        demo_nodes.start(stack, plan, name)
-    _say(f"waiting until {world['model']} is served")
-    _wait_until_served(stack, world)
-    return world
+        demo_nodes.start(stack, name)
+    _say(f"waiting until {plan.offer.model} is served")
+    _wait_until_served(stack, world["api_key"], plan)
+    longest = demo_offers.longest_output(plan.offer.context_tokens)
+    return world | {"model": plan.offer.model, "longest_output": longest, "nodes": list(plan.names)}
 
 
 def _step(stack: Stack, name: str, given: dict[str, Any]) -> str:
     return stack.run(["-m", "portal.sandbox.demo_world", name], stdin=json.dumps(given), timeout_s=_SEED_S)
 
 
-def _wait_until_served(stack: Stack, world: dict[str, Any]) -> None:
+def _wait_until_served(stack: Stack, key: str, plan: Plan) -> None:
     """Both gateway processes share a port: several answers in a row must say that the model is ready."""
-    began = time.monotonic()
     in_a_row = 0
-    while in_a_row < _ANSWERS_IN_A_ROW:
-        stack.require_all_alive()
-        is_ready = demo_requests.is_ready(gateway_url=stack.gateway_url, key=world["api_key"], model=world["model"])
+
+    def is_served() -> bool:
+        nonlocal in_a_row
+        is_ready = demo_requests.is_ready(gateway_url=stack.gateway_url, key=key, model=plan.offer.model)
         in_a_row = in_a_row + 1 if is_ready else 0
-        if time.monotonic() - began > _READY_S:
-            raise waiting.TookTooLong(
-                f"no node serves {world['model']} after {_READY_S:.0f} s; see {stack.folder}/logs"
-            )
-        Event().wait(0.05 if is_ready else 0.2)
+        return in_a_row >= _ANSWERS_IN_A_ROW
+
+    waiting.until(
+        f"{plan.offer.model} is served (see {stack.folder}/logs)",
+        is_served,
+        timeout_s=plan.ready_s,
+        check=stack.require_all_alive,
+    )
 
 
 _ANSWERS_IN_A_ROW = 8

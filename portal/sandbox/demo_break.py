@@ -92,7 +92,7 @@ def _break(what: str) -> Report:
         Event().wait(_UNDERWAY_S)
         payout = _begin_payout(stack, world) if what in {"worker", "stripe"} else ""
         killed_at = time.monotonic()
-        healed_after_s = _kill_and_wait(ground, TARGETS[what])
+        healed_after_s = _kill_and_wait(ground, TARGETS.get(what) or world["nodes"][0])
         _wait_until_served(stack, world)
     owed = {stream.request: stream.owed(killed_at) for stream in streams if stream.request}
     audit = _audit(stack, world, owed, payout)
@@ -114,7 +114,7 @@ def _follow(stream: Stream, gateway_url: str, world: Mapping[str, Any]) -> None:
             key=world["api_key"],
             model=world["model"],
             prompt=PROMPT,
-            max_tokens=MAX_TOKENS,
+            max_tokens=min(MAX_TOKENS, world["longest_output"]),
             on_begin=lambda request: setattr(stream, "request", request),
         )
         for event in events:

@@ -1,10 +1,9 @@
 """The demo's people, model, price and machines, made through the same services that the pages use.
 
-`python -m portal.sandbox.demo_world seed|deploy` runs one step in a process of its own, inside the supervisor's
+`python -m portal.sandbox.demo_world seed|offer|deploy` runs one step in a process of its own, inside the supervisor's
 environment; what it needs comes as JSON on standard input, what it made goes as JSON to standard output.
 """
 
-import hashlib
 import json
 import secrets
 import sys
@@ -17,16 +16,16 @@ from typing import TYPE_CHECKING, Any
 import django
 import httpx
 
+from portal.sandbox import demo_offers
+
 if TYPE_CHECKING:
     from portal.accounts.models import Organization, User
     from portal.audit.services import Actor
-    from portal.catalog.models import CatalogModel
     from portal.providers.models import Provider
 
-MODEL = "demo/chat-8b"
 CREDIT_MINOR = 1_000_000
 SHARE_BPS = 8_000
-_DEMO_MODEL = Path(__file__).parent / "demo_model"
+_USUAL_OUTPUT = 256
 _TOKEN_LIFE = timedelta(hours=1)
 _AGREEMENT = """Demo agreement, version 1.
 
@@ -45,29 +44,43 @@ class DemoPrice:
 
 
 def seed(given: dict[str, Any]) -> dict[str, Any]:
-    """Make everybody and everything that must exist before a node joins; return logins, key and tokens."""
+    """Make the operator, a provider that can be paid and a customer with credit; return logins and key."""
     from portal.core import clock
 
     now = clock.now()
     logins = {side: {"email": f"{side}@demo.example", "password": secrets.token_urlsafe(9)} for side in _SIDES}
     operator = _operator(logins["operator"])
-    actor = _actor(operator)
-    digest = str(given.get("artefact_digest") or _demo_digest())
-    model = _model(str(given.get("model") or MODEL), digest, actor=actor, now=now)
     owner = _person("Ada Provider", logins["provider"])
-    provider = _provider(owner, operator=actor, now=now, may_use_external=bool(given.get("is_external")))
+    provider = _provider(owner, operator=_actor(operator), now=now)
     customer_owner = _person("Carl Customer", logins["customer"])
     customer = _customer(customer_owner, now=now)
     _onboard(provider, public_url=given["public_url"], actor=_actor(owner), now=now)
     _buy_credit(customer, customer_owner, now=now)
     return {
+        "public_url": given["public_url"],
         "logins": logins,
-        "model": model.public_id,
         "provider": provider.public_id,
         "customer": customer.public_id,
         "api_key": _key(customer, customer_owner, now=now),
-        "tokens": {name: _token(provider, owner, label=name, now=now) for name in given["nodes"]},
     }
+
+
+def offer(given: dict[str, Any]) -> dict[str, Any]:
+    """Put the model into the catalogue where it is not there yet, and make a token for each node that must join."""
+    from portal.accounts.models import User
+    from portal.catalog.models import CatalogModel
+    from portal.core import clock
+    from portal.providers.models import Provider
+
+    now = clock.now()
+    operator = User.objects.get(email=given["operator"])
+    provider = Provider.objects.get(public_id=given["provider"])
+    if not CatalogModel.objects.filter(public_id=given["offer"]["model"]).exists():
+        _model(given["offer"], actor=_actor(operator), now=now)
+    if given["is_external"] and not provider.may_use_external_engine:
+        _allow_external(provider, operator=_actor(operator), now=now)
+    owner = _member(provider.organization)
+    return {"tokens": {name: _token(provider, owner, label=name, now=now) for name in given["nodes"]}}
 
 
 def deploy(given: dict[str, Any]) -> dict[str, Any]:
@@ -88,7 +101,7 @@ def deploy(given: dict[str, Any]) -> dict[str, Any]:
                 model=model,
                 engine=EngineKind(given["engine"]),
                 settings=given.get("settings", {}),
-                max_concurrency=32,
+                max_concurrency=int(given["max_concurrency"]),
                 actor=_actor(_member(node.provider.organization)),
                 now=clock.now(),
             )
@@ -120,46 +133,43 @@ def _member(organization: "Organization") -> "User":
     return organization.memberships.select_related("user").order_by("id")[0].user
 
 
-def _demo_digest() -> str:
-    """Return the digest that stands for the simulated weights: of the tokenizer and the template they come with."""
-    files = ("tokenizer.json", "chat_template.jinja")
-    return hashlib.sha256(b"".join((_DEMO_MODEL / file).read_bytes() for file in files)).hexdigest()
-
-
-def _model(public_id: str, digest: str, *, actor: "Actor", now: datetime) -> "CatalogModel":
+def _model(offered: dict[str, Any], *, actor: "Actor", now: datetime) -> None:
     from portal.billing.services import prices
     from portal.catalog.models import ArtefactKind
     from portal.catalog.services import artefacts, models
 
-    tokenizer = artefacts.add_artefact(
-        kind=ArtefactKind.TOKENIZER, content=(_DEMO_MODEL / "tokenizer.json").read_bytes(), now=now
-    )
-    template = artefacts.add_artefact(
-        kind=ArtefactKind.CHAT_TEMPLATE, content=(_DEMO_MODEL / "chat_template.jinja").read_bytes(), now=now
-    )
+    template = demo_offers.template_text(Path(offered["template"]))
+    tokenizer = Path(offered["tokenizer"]).read_bytes()
+    longest = demo_offers.longest_output(int(offered["context_tokens"]))
     spec = models.ModelSpec(
-        public_id=public_id,
-        name="Demo Chat 8B",
-        source="built in",
+        public_id=offered["model"],
+        name=offered["name"],
+        source=offered["source"],
         revision="1",
-        artefact_digest=digest,
+        artefact_digest=offered["digest"],
         licence="Apache-2.0",
         is_commercial_use_allowed=True,
-        context_tokens=8192,
-        max_output_tokens=2048,
-        default_output_tokens=256,
-        dtype="bfloat16",
-        tokenizer=tokenizer.sha256,
-        chat_template=template.sha256,
+        context_tokens=int(offered["context_tokens"]),
+        max_output_tokens=longest,
+        default_output_tokens=min(_USUAL_OUTPUT, longest),
+        dtype=offered["dtype"],
+        tokenizer=artefacts.add_artefact(kind=ArtefactKind.TOKENIZER, content=tokenizer, now=now).sha256,
+        chat_template=artefacts.add_artefact(kind=ArtefactKind.CHAT_TEMPLATE, content=template, now=now).sha256,
+        engine_args=offered["engine_args"] or {},
         supported_parameters=_SUPPORTED,
     )
     models.create_model(spec=spec, actor=actor, now=now)
-    model = models.activate_model(public_id=public_id, actor=actor, now=now)
+    model = models.activate_model(public_id=spec.public_id, actor=actor, now=now)
     prices.set_price(model=model, terms=DemoPrice(), actor=actor, now=now)
-    return model
 
 
-def _provider(owner: "User", *, operator: "Actor", now: datetime, may_use_external: bool) -> "Provider":
+def _allow_external(provider: "Provider", *, operator: "Actor", now: datetime) -> None:
+    from portal.providers.services import review
+
+    review.set_external_engine(provider_id=provider.public_id, allowed=True, actor=operator, now=now)
+
+
+def _provider(owner: "User", *, operator: "Actor", now: datetime) -> "Provider":
     from portal.accounts.services import organizations
     from portal.billing.services import prices
     from portal.providers.models import ProviderKind
@@ -176,8 +186,6 @@ def _provider(owner: "User", *, operator: "Actor", now: datetime, may_use_extern
     )
     profile.submit_provider(provider_id=provider.public_id, actor=_actor(owner), now=now)
     review.set_kind(provider_id=provider.public_id, kind=ProviderKind.CONTRACTED, actor=operator, now=now)
-    if may_use_external:
-        review.set_external_engine(provider_id=provider.public_id, allowed=True, actor=operator, now=now)
     approved = review.approve_provider(provider_id=provider.public_id, actor=operator, now=now)
     prices.set_share(provider=approved, share_bps=SHARE_BPS, actor=operator, now=now)
     return approved
@@ -256,7 +264,11 @@ def _token(provider: "Provider", owner: "User", *, label: str, now: datetime) ->
 
 _SIDES = ("operator", "provider", "customer")
 _SUPPORTED = ("temperature", "top_p", "stop", "seed", "tools", "tool_choice", "response_format", "structured_outputs")
-_STEPS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {"seed": seed, "deploy": deploy}
+_STEPS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "seed": seed,
+    "offer": offer,
+    "deploy": deploy,
+}
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add what is to be broken."""
-        parser.add_argument("what", choices=sorted(demo_break.TARGETS))
+        parser.add_argument("what", choices=["node", *sorted(demo_break.TARGETS)])
 
     def handle(self, *_: Any, **options: Any) -> None:
         """Break it and exit with 0 where nothing was lost."""
