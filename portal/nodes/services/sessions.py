@@ -185,11 +185,16 @@ def _digest(token: str) -> str:
 
 
 def _spend_nonce(request: SessionRequest, *, now: datetime) -> None:
-    """Use the nonce up, whatever comes of the request: in a statement of its own, so that a race has one winner."""
-    used = SessionChallenge.objects.filter(
-        nonce=request.nonce, node__public_id=request.node, used_at__isnull=True, expires_at__gt=now
-    ).update(used_at=now)
-    if not used:
+    """Use the nonce up, whatever comes of the request: in a statement of its own, so that a race has one winner.
+
+    The UPDATE names its own table's columns alone: with a join the database would not look at `used_at` again after
+    waiting for the row.
+    """
+    row = SessionChallenge.objects.select_related("node").filter(nonce=request.nonce).first()
+    if row is None or row.node.public_id != request.node:
+        raise NonceInvalid("the challenge is unknown, used or expired", param="nonce")
+    unused = SessionChallenge.objects.filter(pk=row.pk, used_at__isnull=True, expires_at__gt=now)
+    if not unused.update(used_at=now):
         raise NonceInvalid("the challenge is unknown, used or expired", param="nonce")
 
 
