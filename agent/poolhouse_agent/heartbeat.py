@@ -127,7 +127,8 @@ class Heart:
             if self._state.wish() is not wish:
                 return
             try:
-                await asyncio.wait_for(self._deployments.bell.after(seen), min(left, 1.0))
+                async with asyncio.timeout(min(left, 1.0)):
+                    await self._deployments.bell.after(seen)
             except TimeoutError:
                 continue
             return

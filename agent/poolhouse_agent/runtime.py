@@ -58,14 +58,10 @@ class Agent:
                 self.state.store_wish(Wish.SERVE)
                 log.info("agent.left", extra={"node": self.membership.node})
         finally:
-            await self._close((tunnel, status, heart))
-
-    async def _close(self, tasks: tuple[asyncio.Task[None], ...]) -> None:
-        self.deployments.drain(is_draining=True)
-        await self.deployments.end_all()
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
+            self.deployments.drain(is_draining=True)
+            await _end(heart, status)  # first: the heart would start again what is being stopped
+            await self.deployments.end_all()
+            await _end(tunnel)
 
     async def _write_status(self) -> None:
         while True:
@@ -95,6 +91,12 @@ class Agent:
                 for one in self.deployments.reports()
             ],
         }  # fmt: skip
+
+
+async def _end(*tasks: asyncio.Task[None]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
 
 
 @contextlib.asynccontextmanager

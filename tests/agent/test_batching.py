@@ -1,10 +1,10 @@
 """Events travel whole; the first token goes alone, later ones gather for 40 ms or four events."""
 
 import pytest
-
 from poolhouse_agent.errors import EngineError
 from poolhouse_agent.runtime import Agent
 from poolhouse_agent.tunnel.batching import MAX_EVENT_BYTES, EventBatcher
+
 from tests.fakes.pool import DATA, Pool
 
 ROLE = b'data: {"delta":{"role":"assistant","content":""}}\n\n'

@@ -3,9 +3,9 @@
 import asyncio
 
 import pytest
-
 from poolhouse_agent.runtime import Agent
 from poolhouse_agent.tunnel import keeper
+
 from tests.fakes.pool import GOAWAY, Pool
 
 SHORT = {"messages": [{"role": "user", "content": "hello"}], "max_tokens": 3}

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-
 from poolhouse_agent.runtime import Agent
+
 from tests.fakes.pool import CANCEL, GOAWAY, HEAD, REQUEST, WINDOW, Pool
 
 SHORT = {"messages": [{"role": "user", "content": "hello"}], "max_tokens": 3}

@@ -3,10 +3,10 @@
 import asyncio
 
 import aiohttp
-
 from poolhouse_agent.engine import metrics
 from poolhouse_agent.runtime import Agent
 from poolhouse_agent.state import State, Wish
+
 from tests.fakes.pool import CANCEL, WINDOW, Pool, desired
 
 LONG = {"messages": [{"role": "user", "content": "write 4000 words"}], "stream": True, "max_tokens": 3500}

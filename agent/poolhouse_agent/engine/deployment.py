@@ -209,7 +209,8 @@ class Deployment:
     async def _drained(self) -> None:
         if self.target is not None:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.target.idle(), self.timing.drain_s)
+                async with asyncio.timeout(self.timing.drain_s):
+                    await self.target.idle()
 
     def _move(self, state: DeploymentState, code: str = "", detail: str = "") -> None:
         self.state, self.code, self.detail = state, code, detail

@@ -77,7 +77,8 @@ class ChildProcess:
         if child.returncode is None:
             child.send_signal(signal.SIGTERM)
             try:
-                await asyncio.wait_for(child.wait(), grace_s)
+                async with asyncio.timeout(grace_s):
+                    await child.wait()
             except TimeoutError:
                 processes.kill_group(child.pid)
                 await child.wait()

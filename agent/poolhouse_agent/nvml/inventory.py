@@ -16,6 +16,7 @@ log = logging.getLogger(__name__)
 
 DEADLINE_S = 15.0
 _MAX_BYTES = 1 << 20
+_KILL_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +57,22 @@ class Inventory:
         except OSError as error:
             return _failed("nvml_crashed", str(error))
         try:
-            output, _ = await asyncio.wait_for(child.communicate(), self._deadline_s)
+            async with asyncio.timeout(self._deadline_s):
+                output, _ = await child.communicate()
         except TimeoutError:
-            with contextlib.suppress(ProcessLookupError):
-                child.kill()
-            self._hung = child
+            await self._give_up(child)
             return _failed("nvml_hung", f"no answer within {self._deadline_s:.0f} s")
         return _parse(output, child.returncode or 0)
+
+    async def _give_up(self, child: asyncio.subprocess.Process) -> None:
+        """Kill the child; remember it where the kernel does not let it die."""
+        with contextlib.suppress(ProcessLookupError):
+            child.kill()
+        try:
+            async with asyncio.timeout(_KILL_S):
+                await child.wait()
+        except TimeoutError:
+            self._hung = child
 
 
 def _parse(output: bytes, status: int) -> GpuReport:
