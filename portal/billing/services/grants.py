@@ -10,6 +10,7 @@ from portal.audit import services as audit
 from portal.audit.services import Actor
 from portal.billing.models import LedgerTx
 from portal.billing.services import ledger, templates
+from portal.integrations import bus
 
 
 def grant_promo(
@@ -37,4 +38,5 @@ def grant_promo(
             organization=organization.public_id,
             detail={"tx": str(tx.pk), "nano": str(amount_nano)},
         )
+        bus.announce("leases", str(organization.pk))
     return tx
