@@ -1,0 +1,50 @@
+"""Whether a tokenizer bounds tokens by bytes."""
+
+import json
+
+import pytest
+
+from portal.catalog.rules.tokenizers import TokenizerInvalid, is_bounded_by_bytes, require_tokenizer
+from tests.factories.catalog import demo_tokenizer
+
+BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False}
+
+
+def tokenizer(**parts) -> dict:
+    return {"model": {"type": "BPE", "vocab": {}}, "pre_tokenizer": BYTE_LEVEL, "normalizer": None, **parts}
+
+
+def test_the_demo_tokenizer_is_bounded():
+    assert is_bounded_by_bytes(require_tokenizer(demo_tokenizer()))
+
+
+@pytest.mark.parametrize(
+    ("parts", "bounded"),
+    [
+        ({}, True),
+        ({"pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "Split"}, BYTE_LEVEL]}}, True),
+        ({"normalizer": {"type": "NFC"}}, True),
+        ({"pre_tokenizer": None}, False),
+        ({"pre_tokenizer": {"type": "Metaspace"}}, False),
+        ({"pre_tokenizer": {**BYTE_LEVEL, "add_prefix_space": True}}, False),
+        ({"normalizer": {"type": "NFKC"}}, False),
+        ({"normalizer": {"type": "Prepend", "prepend": "▁"}}, False),
+        ({"normalizer": {"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Replace"}]}}, False),
+    ],
+)
+def test_what_adds_text_is_not_bounded(parts, bounded):
+    assert is_bounded_by_bytes(tokenizer(**parts)) is bounded
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b"{}", b'{"model": 3}', b'{"model": {}}', b"\xff", b"[" * 100_000]
+)
+def test_what_is_no_tokenizer_is_refused(content):
+    with pytest.raises(TokenizerInvalid):
+        require_tokenizer(content)
+
+
+def test_a_tokenizer_may_name_its_pieces_in_a_list():
+    content = json.dumps({"model": {"type": "Unigram", "vocab": [["a", 0.0]]}}).encode()
+
+    assert require_tokenizer(content)["model"]["vocab"] == [["a", 0.0]]
