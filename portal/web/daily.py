@@ -71,8 +71,8 @@ def read(query: QueryDict, *, groups: Sequence[str], now: datetime) -> View:
     )
 
 
-def filters(view: View, *, groups: Mapping[str, str]) -> dict[str, list[Choice]]:
-    """Return the links of the three filters: days, group (name to label) and metric."""
+def filters(view: View, *, groups: Mapping[str, str], amount: str) -> dict[str, list[Choice]]:
+    """Return the links of the three filters: days, group (name to label) and metric, whose money is called `amount`."""
     return {
         "days": [
             Choice(f"{days} days", View(view.first, view.last, days, view.group, view.metric).query, days == view.days)
@@ -84,7 +84,9 @@ def filters(view: View, *, groups: Mapping[str, str]) -> dict[str, list[Choice]]
         ],
         "metrics": [
             Choice(
-                name.capitalize(), View(view.first, view.last, view.days, view.group, name).query, name == view.metric
+                amount if name == "cost" else name.capitalize(),
+                View(view.first, view.last, view.days, view.group, name).query,
+                name == view.metric,
             )
             for name in METRICS
         ],

@@ -38,6 +38,13 @@ def exact_money(nano: int | None, *, currency: str) -> str:
     return f"{head}.{tail}{space}{code}"
 
 
+def total_money(nano: int | None, *, currency: str) -> str:
+    """Write a sum: two decimals from one unit of the currency on, up to six below, so that a little is not nothing."""
+    if nano is not None and 0 < abs(nano) < NANO_PER_UNIT:
+        return exact_money(nano, currency=currency)
+    return money(nano, currency=currency)
+
+
 def compact(number: int | None) -> str:
     """Write a count with three figures: 812k, 21.4M."""
     if number is None:

@@ -28,7 +28,7 @@ def usage(request: OrganizationRequest) -> HttpResponse:
     models = spend.model_names({record.model_id for record in latest})
     context = {
         "view": view,
-        "filters": daily.filters(view, groups=_GROUPS),
+        "filters": daily.filters(view, groups=_GROUPS, amount="Charged"),
         "labels": daily.labels(view),
         "series": daily.series(rows, view, names),
         "groups": daily.by_group(rows, names),

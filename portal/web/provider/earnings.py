@@ -49,7 +49,7 @@ def earnings_page(request: ProviderRequest) -> HttpResponse:
         "share_bps": prices.share_at(provider_id=provider.pk, at=now),
         "is_house": provider.kind == "house",
         "view": view,
-        "filters": daily.filters(view, groups=_GROUPS),
+        "filters": daily.filters(view, groups=_GROUPS, amount="Earned"),
         "labels": daily.labels(view),
         "series": daily.series(rows, view, names),
         "groups": daily.by_group(rows, names),

@@ -7,7 +7,7 @@ from functools import lru_cache
 from django import template
 from django.conf import settings
 from django.forms import BoundField
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from lucide.templatetags.lucide import lucide
 
@@ -25,6 +25,12 @@ _NO_DATA = format_html('<span aria-hidden="true">{}</span><span class="visually-
 def money(nano: int | None) -> str:
     """Write nano units with two decimals."""
     return _NO_DATA if nano is None else formats.money(nano, currency=settings.CURRENCY)
+
+
+@register.filter
+def total(nano: int | None) -> str:
+    """Write a sum of nano units: two decimals, up to six where it is less than one unit."""
+    return _NO_DATA if nano is None else formats.total_money(nano, currency=settings.CURRENCY)
 
 
 @register.filter
@@ -120,6 +126,15 @@ def or_dash(value: object) -> object:
 
 
 @register.filter
+def codes(text: str) -> SafeString:
+    """Show `words between backticks` as code; everything is escaped."""
+    parts = str(text).split("`")
+    return format_html_join(
+        "", "{}", ((format_html("<code>{}</code>" if i % 2 else "{}", part),) for i, part in enumerate(parts))
+    )
+
+
+@register.filter
 def status(state: str) -> Status:
     """Return how a state is shown, for <c-status>."""
     return status_of(str(state))
@@ -143,7 +158,7 @@ def control_kind(field: BoundField) -> str:
 
 
 _WRITERS: dict[str, Callable[[int], str]] = {
-    "money": lambda nano: formats.money(nano, currency=settings.CURRENCY),
+    "money": lambda nano: formats.total_money(nano, currency=settings.CURRENCY),
     "tokens": formats.compact,
     "count": formats.count,
 }
