@@ -27,7 +27,7 @@ _BEFORE_SENDING = {PayoutState.RESERVED, PayoutState.HELD, PayoutState.APPROVED,
 @operator_page
 def payouts(request: OperatorRequest) -> HttpResponse:
     """Show who is owed what, the open payouts with those that need a person first, and the last ones."""
-    found = outlooks.outlooks()
+    found, balance = outlooks.outlooks(), _platform_balance(request)
     context = {
         "outlooks": found,
         "ready_minor": sum(one.amount_minor for one in found if one.reason is None),
@@ -35,7 +35,8 @@ def payouts(request: OperatorRequest) -> HttpResponse:
         "totals": [(state, count, minor) for state, (count, minor) in selectors.totals().items()],
         "open": [(one, states.MEANINGS[one.state]) for one in selectors.open_payouts()],
         "recent": selectors.recent(),
-        "balance": _platform_balance(request),
+        "available_minor": balance.available_minor if balance else None,
+        "pending_minor": balance.pending_minor if balance else None,
         "approvers": settings.PAYOUT_APPROVERS,
     }
     return render(request, "operators/payouts.html", context)

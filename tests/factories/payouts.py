@@ -155,6 +155,7 @@ class PayoutFactory(DjangoModelFactory):
 
     class Meta:
         model = Payout
+        skip_postgeneration_save = True
 
     provider = factory.SubFactory(EarningProviderFactory)
     currency = "usd"
