@@ -103,12 +103,15 @@ class Purse:
         ticket = object()
         self._waiting[ticket] = nano
         deadline = time.monotonic() + WAIT_S
+        standing: Standing | None = None
         try:
             while True:
                 heard = self._heard
-                standing = await self._refresh(deadline)
+                standing = await self._refresh(deadline) or standing
                 if (lease := self.take(nano, time.time())) is not None:
                     return lease
+                if standing is None:
+                    raise refusals.billing_unavailable()
                 if standing.reach_nano < nano:
                     raise standing.refusal(nano)
                 self._call_in()
@@ -137,16 +140,13 @@ class Purse:
         patience_s = _SCARCE_IDLE_S if self._is_scarce else _IDLE_S
         return self.pool.idle > 0 and not self._waiting and time.monotonic() - self.taken_at >= patience_s
 
-    async def _refresh(self, deadline: float) -> Standing:
-        """Share one call with all who wait; who comes while a call runs shares the next one."""
+    async def _refresh(self, deadline: float) -> Standing | None:
+        """Share one call with all who wait; who comes while it runs shares the next one. None: no answer in time."""
         if self._refreshing is None:
             self._refreshing = asyncio.get_running_loop().create_task(self._fetch())
         task = self._refreshing
         await asyncio.wait({task}, timeout=max(0.0, deadline - time.monotonic()))
-        standing = task.result() if task.done() else None
-        if standing is None:
-            raise refusals.billing_unavailable()
-        return standing
+        return task.result() if task.done() else None
 
     async def _fetch(self) -> Standing | None:
         async with self.lock:

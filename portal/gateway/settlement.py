@@ -8,6 +8,8 @@ import logging
 import time
 from typing import Any, Final
 
+from django.db import Error as DatabaseError
+
 from portal.billing.rules import settling
 from portal.billing.rules.settling import Agreed, Bill, Observed
 from portal.billing.services import replay
@@ -112,6 +114,17 @@ class Settlement:
     async def adopt(self) -> int:
         """Take over the spools of dead processes now; return how many there were."""
         return await self._adopter.adopt()
+
+    async def _retire(self) -> bool:
+        """Return all leases; False where the database does not answer: whoever adopts the spool does it then."""
+        if not self._spool.is_registered:
+            return True
+        try:
+            await self._threads.run(replay.retire, timeout_s=_STOP_S, spool_id=self._spool.spool_id, now=clock.now())
+        except (DatabaseError, TimeoutError) as error:
+            log.warning("settlement.not_retired", extra={"reason": type(error).__name__})
+            return False
+        return True
 
     async def _close(self, attempt: Attempt, outcome: str, error_code: str, *, keep_hold: bool) -> Settled:
         tracked = self._open[attempt.spool_row]

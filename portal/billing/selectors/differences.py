@@ -126,17 +126,6 @@ USAGE = (
         """,
     ),
     Check(
-        "budget_leased",
-        """
-        SELECT key.public_id || ' from ' || budget.starts_at::date, coalesce(leases.rest, 0)::text,
-            budget.leased_nano::text
-        FROM billing_budgetwindow budget JOIN accounts_apikey key ON key.id = budget.api_key_id
-        LEFT JOIN (SELECT window_id, sum(granted - used) AS rest FROM billing_budgetlease
-            WHERE state <> 'closed' GROUP BY 1) leases ON leases.window_id = budget.id
-        WHERE budget.leased_nano <> coalesce(leases.rest, 0)
-        """,
-    ),
-    Check(
         "posting_differs_from_usage",
         f"""
         SELECT posting.request_id || '/' || posting.attempt,

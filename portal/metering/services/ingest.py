@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
-from django.db import IntegrityError, connection, transaction
+from django.db import DataError, IntegrityError, connection, transaction
 from psycopg.types.json import Jsonb
 
 from portal.metering import locks
@@ -92,7 +92,7 @@ def _store(rows: Sequence[UsageRow]) -> int:
             new = int(cursor.fetchone()[0])
             cursor.execute(_CLASH)
             clash = cursor.fetchone()
-    except IntegrityError as error:
+    except (IntegrityError, DataError) as error:
         raise UsageConflict(f"the batch breaks a rule of the usage table: {error}") from error
     if clash is not None:
         raise UsageConflict(f"request {clash[0]} attempt {clash[1]} is stored with other content")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from portal.billing.models import BudgetLease, CreditLease, LeaseState
-from portal.billing.services import leases, posting, replay
+from portal.billing.services import leases, posting, reconcile, replay
 from portal.core import clock
 from portal.core.money import NANO_PER_UNIT
 from portal.metering.models import Spool, SpoolState, UsageRecord
@@ -106,6 +106,7 @@ def test_killed_processes_lose_nothing_and_double_nothing(tmp_path):
     assert (account.held, account.credits - account.debits) == (0, 1000 * NANO_PER_UNIT - charged)
     assert set(CreditLease.objects.values_list("state", flat=True)) == {LeaseState.CLOSED}
     assert not BudgetLease.objects.exists()
+    assert reconcile.differences(now=clock.now()) == []
 
 
 def _abandoned(tmp_path, goods: Goods, scenario) -> Process:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from portal.billing.models import BudgetWindow, CreditLease
-from portal.billing.services import posting
+from portal.billing.services import posting, reconcile
 from portal.core import clock
 from portal.gateway.credit import BudgetExhausted, CreditExhausted, CreditHeld
 from portal.metering.models import UsageRecord
@@ -61,6 +61,7 @@ def test_exactly_ten_of_five_hundred_are_served_and_nothing_overshoots(tmp_path,
         pass
     account = credit_account(goods.market)
     assert (account.credits - account.debits, account.held) == (0, 0)
+    assert [each for each in reconcile.differences(now=clock.now()) if each.code != "charge_differs_from_price"] == []
 
 
 def _is_of(part: Process, hold) -> bool:

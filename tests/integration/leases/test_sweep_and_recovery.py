@@ -11,11 +11,11 @@ from portal.audit.models import AuditEvent
 from portal.billing.models import BudgetWindow, CreditLease, LeaseState, LedgerAccount
 from portal.billing.rules import leasing
 from portal.billing.rules.leasing import Ask
-from portal.billing.services import abandoning, budgets, lease_sweep, recovery
+from portal.billing.services import abandoning, budgets, lease_sweep, reconcile, recovery
 from portal.core import clock
-from portal.metering.errors import SpoolClosed, SpoolNotEmpty, SpoolUnknown
+from portal.metering.errors import SpoolClosed, SpoolNotEmpty, SpoolUnknown, UsageConflict
 from portal.metering.models import Spool, SpoolState
-from portal.metering.services import spools
+from portal.metering.services import ingest, spools
 from tests.factories import metering
 from tests.factories.billing import OPENED, Market
 
@@ -116,6 +116,16 @@ def test_nothing_differs_where_everything_went_its_way():
     call_command("recover", stdout=output)
 
     assert output.getvalue() == "nothing differs\n"
+
+
+def test_the_ledger_check_names_refused_usage():
+    market = Market(lease_nano=0)
+    row = metering.usage_row(spool_id=market.spool.public_id)
+    ingest.refuse(spool=market.spool.public_id, row=row, error=UsageConflict("stored with other content"), now=OPENED)
+
+    (found,) = reconcile.differences(now=OPENED)
+
+    assert (found.code, found.subject) == ("usage_refused", f"{market.spool.public_id}/1")
 
 
 def test_recover_says_what_differs_and_changes_nothing():
