@@ -84,7 +84,7 @@ def _connect(key: str, base: str, timeout_s: int) -> "StripePayments":
     name = (key, base, timeout_s)
     with _opening:
         if name not in _doors:
-            transport = HttpxTransport(timeout_s=timeout_s)
+            transport = HttpxTransport(timeout_s=timeout_s, is_local=base != STRIPE_HOST)
             client = stripe.StripeClient(
                 key,
                 stripe_version=API_VERSION,

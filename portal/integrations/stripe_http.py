@@ -14,9 +14,12 @@ class HttpxTransport(stripe.HTTPClient):
 
     name = "httpx"
 
-    def __init__(self, *, timeout_s: float) -> None:
+    def __init__(self, *, timeout_s: float, is_local: bool = False) -> None:
         super().__init__()
-        self._client = httpx.Client(timeout=httpx.Timeout(timeout_s, connect=_CONNECT_TIMEOUT_S))
+        # A proxy of the environment is for the world outside, never for a stand-in on this machine.
+        self._client = httpx.Client(
+            timeout=httpx.Timeout(timeout_s, connect=_CONNECT_TIMEOUT_S), trust_env=not is_local
+        )
 
     def request(
         self,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 
 from django.conf import settings
 from django.db.models import F, Sum
@@ -12,8 +13,10 @@ from portal.core import money
 from portal.integrations import stripe
 from portal.integrations.stripe_errors import PaymentError
 from portal.integrations.stripe_types import Payments, Platform
+from portal.payouts.services import books
 
 _OWED = [Kind.PROVIDER_PENDING, Kind.PROVIDER_AVAILABLE, Kind.PAYOUT_CLEARING, Kind.CUSTOMER_CREDIT]
+_SHOWN = 5
 _SECRETS = ["STRIPE_WEBHOOK_SECRET", "STRIPE_CONNECT_WEBHOOK_SECRET", "STRIPE_EVENTS_SECRET"]
 
 
@@ -27,7 +30,7 @@ class Finding:
     fix: str = ""
 
 
-def examine() -> list[Finding]:
+def examine(*, now: datetime) -> list[Finding]:
     """Run every check that can be run; without a usable key the rest is left out."""
     findings = [*_settings()]
     try:
@@ -36,7 +39,20 @@ def examine() -> list[Finding]:
     except PaymentError as error:
         fix = error.fix or "check STRIPE_API_KEY, its permissions and the network"
         return [*findings, Finding("api", "fail", f"{error.stripe_code or error.code}: {error.message}", fix)]
-    return [*findings, Finding("api", "ok", f"speaks for {platform.id}"), *_platform(platform), *_connect(door)]
+    found = Finding("api", "ok", f"speaks for {platform.id}")
+    return [*findings, found, *_platform(platform), *_connect(door), *_books(now)]
+
+
+def _books(now: datetime) -> Iterator[Finding]:
+    """Our books and Stripe's must agree; a difference that stays is money that nobody has booked."""
+    seen = books.compare(now=now)
+    detail = f"{seen.ours_minor} minor units here, {seen.theirs_minor} at Stripe"
+    if not seen.difference_minor:
+        yield Finding("books", "ok", detail)
+        return
+    kinds = ", ".join(sorted({f"{one.type} {one.source or one.id}" for one in seen.unbooked})[:_SHOWN])
+    fix = f"book what is missing: {kinds}" if kinds else "run this again in a minute: a purchase may be under way"
+    yield Finding("books", "warn", detail, fix)
 
 
 def _settings() -> Iterator[Finding]:

@@ -136,8 +136,8 @@ class Engine:
         with self._lock:
             self._requests += 1
         version = request.headers.get("stripe-version", "")
-        if version != API_VERSION:
-            self._violation(f"{request.method} {request.path}: Stripe-Version is {version or 'absent'}")
+        if version and version != API_VERSION:
+            self._violation(f"{request.method} {request.path}: Stripe-Version is {version}")
         if request.method == "POST" and not request.headers.get("idempotency-key"):
             self._violation(f"POST {request.path}: no Idempotency-Key")
         try:

@@ -103,7 +103,7 @@ class Hooks:
         )
 
     def _run(self) -> None:
-        with httpx.Client(timeout=_TIMEOUT_S) as client:
+        with httpx.Client(timeout=_TIMEOUT_S, trust_env=False) as client:
             while not self._stop.wait(_POLL_S):
                 for delivery in self.pending(is_due=True):
                     self._send(client, delivery)

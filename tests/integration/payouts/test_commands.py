@@ -6,8 +6,10 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 
+from portal.billing.services import topups
 from portal.core import clock
 from portal.payouts.models import Payout
+from portal.payouts.services.doctor import examine
 from tests.factories.accounts import UserFactory
 
 pytestmark = pytest.mark.django_db
@@ -100,10 +102,22 @@ def doctor() -> tuple[int, dict[str, str]]:
 
 
 def test_the_doctor_finds_a_sound_setup(shop, ready):
+    topups.fulfil(topup_id=shop.buy(amount=5000, now=clock.now()).pk, now=clock.now())
+    shop.double.control("drain", leave=2550)
+
     status, checks = doctor()
 
     assert (status, set(checks.values())) == (0, {"ok"})
-    assert {"api", "retained_balance", "accounts_v2", "balance"} <= set(checks)
+    assert {"api", "retained_balance", "accounts_v2", "balance", "books"} <= set(checks)
+
+
+def test_the_doctor_names_money_that_nobody_booked(shop, ready):
+    topups.fulfil(topup_id=shop.buy(amount=5000, now=clock.now()).pk, now=clock.now())
+
+    findings = {one.id: one for one in examine(now=clock.now())}
+
+    assert findings["books"].status == "warn"
+    assert "topup tu_" in findings["books"].fix
 
 
 def test_the_doctor_names_what_is_missing(shop, ready, settings):

@@ -80,9 +80,12 @@ def test_the_process_serves_delivers_and_counts(tmp_path, receiver):
     )
     try:
         base = re.search(r"http://127\.0\.0\.1:\d+", child.stdout.readline()).group()
-        assert httpx.get(base).json()["note"] == "Simulated, no money moves."
+        assert httpx.get(base, trust_env=False).json()["note"] == "Simulated, no money moves."
         made = httpx.post(
-            f"{base}/v2/core/accounts", json={"identity": {"country": "DE"}, **TRANSFERS}, headers=HEADERS
+            f"{base}/v2/core/accounts",
+            json={"identity": {"country": "DE"}, **TRANSFERS},
+            headers=HEADERS,
+            trust_env=False,
         )
         assert receiver.enough.wait(30)
     finally:

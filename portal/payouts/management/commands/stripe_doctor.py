@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 from django.core.management.base import BaseCommand
 
+from portal.core import clock
 from portal.payouts.services import doctor
 
 _EXAMPLES = """examples:
@@ -32,7 +33,7 @@ class Command(BaseCommand):
 
     def handle(self, *_: object, **options: object) -> None:
         """Print each finding."""
-        findings = doctor.examine()
+        findings = doctor.examine(now=clock.now())
         if options["json"]:
             self.stdout.write(json.dumps({"checks": [asdict(one) for one in findings]}))
         for one in [] if options["json"] else findings:
