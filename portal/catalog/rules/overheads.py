@@ -13,7 +13,13 @@ from dataclasses import dataclass
 from jinja2 import Template, nodes
 
 from portal.catalog.rules import bounded_jinja
-from portal.catalog.rules.rendering import RenderingRefused, compile_template, render_chat
+from portal.catalog.rules.rendering import (
+    RenderingRefused,
+    RenderingTooCostly,
+    TemplateInvalid,
+    compile_template,
+    render_chat,
+)
 
 _ROLES = ("system", "user", "assistant")
 _CONTENTS = ("", "x", " x ", "\n\n", "é" * 40, "😀" * 200, '"\\\n\t' * 200, "<think>a</think>b" * 50, "<b>&amp;'" * 90)
@@ -73,6 +79,8 @@ def _added(template: Template, talk: _Talk, extra: Mapping[str, object] | None) 
     """Return the bytes that the template adds, None where it refuses the talk."""
     try:
         rendered = render_chat(template, messages=talk.messages(), extra=extra)
+    except RenderingTooCostly as error:
+        raise TemplateInvalid(f"{error.message}: it takes too much time or memory", param="chat_template") from error
     except RenderingRefused:
         return None
     return len(rendered.encode()) - talk.content_bytes()

@@ -25,6 +25,10 @@ class RenderingRefused(InvalidValue):
     code = "rendering_refused"
 
 
+class RenderingTooCostly(RenderingRefused):
+    """The template spends more than one rendering may; to a caller it reads as a refusal."""
+
+
 def compile_template(text: str) -> Template:
     """Compile a chat template. Raises TemplateInvalid."""
     if len(text.encode()) > MAX_TEMPLATE_BYTES:
@@ -56,9 +60,10 @@ def render_chat(
     try:
         with spending(Budget()):
             return "".join(template.generate(variables))
+    except TemplateTooExpensive as error:
+        raise RenderingTooCostly(f"the model's chat template is stopped: {error}") from error
     except (
-        TemplateError, TemplateTooExpensive, ArithmeticError, LookupError, TypeError, ValueError, AttributeError,
-        RecursionError,
+        TemplateError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RecursionError,
     ) as error:  # fmt: skip
         raise RenderingRefused(f"the model's chat template refuses these messages: {error}"[:400]) from error
 
