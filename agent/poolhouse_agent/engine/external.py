@@ -68,7 +68,7 @@ def require_allowed(url: str, *, allowed: frozenset[str]) -> None:
     if parts.scheme not in {"http", "https"} or not host or parts.username or parts.query or parts.fragment:
         raise EngineError("config_invalid", f"{url!r} is not a plain http address")
     if _is_link_local(host) or not (addresses.is_loopback(host) or host in allowed):
-        raise EngineError("external_host_refused", f"{host} is neither loopback nor in allowed_hosts")
+        raise EngineError("config_invalid", f"{host} is neither loopback nor in allowed_hosts")
 
 
 def _is_link_local(host: str) -> bool:

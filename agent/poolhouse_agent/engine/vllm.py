@@ -45,6 +45,7 @@ class VllmEngine:
     async def start(self) -> Target:
         """Check the weights, start vLLM and wait until it lists the model. Raises EngineError."""
         program = find_program(self._config.vllm)
+        vllm_flags.requested(self._desired)
         owned = self._owned_weights()
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         await asyncio.to_thread(self._check_weights, owned.path)

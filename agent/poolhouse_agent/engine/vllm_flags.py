@@ -42,8 +42,7 @@ class Place:
 
 def arguments(desired: Desired, place: Place) -> list[str]:
     """Return the arguments of `vllm serve`. Raises EngineError `engine_argument_refused`."""
-    if desired.settings:
-        raise EngineError("engine_argument_refused", f"setting {min(desired.settings)[:64]!r}")
+    asked = requested(desired)
     return [
         "serve", str(place.folder), "--host", "127.0.0.1", "--port", str(place.port),
         "--served-model-name", place.served_name,
@@ -55,10 +54,19 @@ def arguments(desired: Desired, place: Place) -> list[str]:
         "--enable-prompt-tokens-details", "--enable-request-id-headers", "--enable-force-include-usage",
         "--disable-fastapi-docs", "--disable-uvicorn-access-log",
         *(["--gpu-memory-utilization", f"{place.gpu_memory_utilization:.2f}"] if place.has_gpus else []),
+        *asked,
+    ]  # fmt: skip
+
+
+def requested(desired: Desired) -> list[str]:
+    """Return the arguments that the portal asks for. Raises EngineError where one is not on the list."""
+    if desired.settings:
+        raise EngineError("engine_argument_refused", f"setting {min(desired.settings)[:64]!r}")
+    return [
         *_of_set("dtype", desired.dtype, _DTYPES),
         *_of_set("quantization", desired.quantization, _QUANTIZATIONS),
         *_from_portal(desired.engine_args),
-    ]  # fmt: skip
+    ]
 
 
 def _of_set(name: str, value: str, allowed: frozenset[str]) -> list[str]:

@@ -18,6 +18,8 @@ def require_safe(folder: Path) -> None:
     """Refuse a folder that is missing, holds code or pickles, or asks for remote code. Raises EngineError."""
     if not (folder / "config.json").is_file():
         raise EngineError("weights_missing", f"{folder} has no config.json")
+    if linked := next((path for path in folder.rglob("*") if path.is_symlink() and path.is_dir()), None):
+        raise EngineError("weights_unsafe", f"{linked.name} is a link to a folder, which no digest covers")
     has_weights = False
     for name, path in artefacts.artefact_files(folder):
         suffix = path.suffix.lower()
