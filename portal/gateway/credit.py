@@ -107,7 +107,7 @@ class CreditBook:
         found = self._budgets.get(key.id)
         if found is not None and at < found[1]:
             return found[0]
-        purse = Purse(BudgetSource(key.id, key.organization_id, self._spool, self._threads))
+        purse = Purse(BudgetSource(key.id, key.organization_id, now, self._spool, self._threads))
         self._budgets[key.id] = (purse, lease_sources.window_end(now))
         self._budget_purses.setdefault(key.organization_id, []).append(purse)
         return purse

@@ -60,10 +60,11 @@ class CreditSource:
 
 @dataclass(frozen=True, slots=True)
 class BudgetSource:
-    """Leases on this month's budget of one key."""
+    """Leases on one month's budget of one key: a purse never mixes two months, however late its calls run."""
 
     api_key_id: int
     organization_id: int
+    window_at: datetime
     spool: Spool
     threads: DatabaseThreads
 
@@ -76,6 +77,7 @@ class BudgetSource:
             api_key_id=self.api_key_id,
             spool_id=await self.spool.row_id(self.threads, now=now),
             ask=ask,
+            window_at=self.window_at,
             now=now,
         )
         fetched = []

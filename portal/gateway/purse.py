@@ -17,6 +17,7 @@ from portal.billing.rules.leasing import Ask
 from portal.core.errors import DomainError
 from portal.gateway import refusals
 from portal.gateway.lease_pool import Fetched, Lease, LeasePool
+from portal.metering.errors import SpoolClosed
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ class Source(Protocol):
     """The database's side of one owner's leases."""
 
     async def fetch(self, ask: Ask) -> tuple[list[Fetched], Standing]:
-        """Open or enlarge leases. Raises django.db.Error, TimeoutError."""
+        """Open or enlarge leases. Raises django.db.Error, TimeoutError, SpoolClosed."""
 
     async def shrink(self, lease_id: int, keep_nano: int) -> int:
         """Return what lies beyond `keep_nano`; answer the lease's size. Raises django.db.Error, TimeoutError."""
@@ -154,7 +155,7 @@ class Purse:
             ask = self._ask()
             try:
                 fetched, standing = await self._source.fetch(ask)
-            except (DatabaseError, TimeoutError) as error:
+            except (DatabaseError, TimeoutError, SpoolClosed) as error:
                 log.warning("lease.not_granted", extra={"reason": type(error).__name__})
                 return None
             self.pool.absorb(fetched)

@@ -18,7 +18,7 @@ from portal.billing.rules import leasing, periods
 from portal.billing.rules.leasing import Ask
 from portal.integrations import bus
 from portal.metering.models import Reader, Spool, SpoolState
-from portal.metering.selectors import queued
+from portal.metering.selectors import queued, spools
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +34,16 @@ class GrantedBudget:
     resets_at: datetime
 
 
-def grant(*, api_key_id: int, spool_id: int, ask: Ask, now: datetime) -> GrantedBudget:
-    """Open or enlarge the spool's lease on the key's window of this month as far as its cap goes.
+def grant(
+    *, api_key_id: int, spool_id: int, ask: Ask, now: datetime, window_at: datetime | None = None
+) -> GrantedBudget:
+    """Open or enlarge the spool's lease on the key's window that `window_at` (else `now`) is in, up to its cap.
 
-    The key must have a cap. Raises ApiKey.DoesNotExist.
+    The key must have a cap. Raises ApiKey.DoesNotExist, SpoolClosed where the spool brings no more records.
     """
     with transaction.atomic():
-        window = _window(api_key_id, now)
+        spools.require_open(spool_id=spool_id)
+        window = _window(api_key_id, window_at or now)
         open_ids = BudgetLease.objects.filter(window=window, spool_id=spool_id, state=LeaseState.OPEN)
         lease = next(iter(locks.budget_leases(open_ids.values_list("pk", flat=True)).values()), None)
         window = locks.budget_windows([window.pk])[window.pk]
@@ -65,15 +68,12 @@ def shrink(*, lease_id: int, keep_nano: int, now: datetime) -> int:
 
 
 def renew(*, lease_ids: Collection[int], now: datetime) -> dict[int, datetime]:
-    """Begin a new term for the leases that are still open, never past their window's end."""
-    renewed: dict[int, datetime] = {}
+    """Begin a new term for the leases that are still open; those left out must no longer be spent from."""
+    expires_at = now + leasing.TERM
     with transaction.atomic():
-        for lease in locks.budget_leases(lease_ids).values():
-            if lease.state == LeaseState.OPEN:
-                lease.expires_at = _term_end(lease.window, now)
-                lease.save(update_fields=["expires_at"])
-                renewed[lease.pk] = lease.expires_at
-    return renewed
+        still_open = [lease.pk for lease in locks.budget_leases(lease_ids).values() if lease.state == LeaseState.OPEN]
+        BudgetLease.objects.filter(pk__in=still_open).update(expires_at=expires_at)
+    return dict.fromkeys(still_open, expires_at)
 
 
 def begin_closing(*, lease_ids: Iterable[int]) -> list[int]:
@@ -151,9 +151,9 @@ def window_end(now: datetime) -> datetime:
     return periods.month_of(now).ends_at
 
 
-def _window(api_key_id: int, now: datetime) -> BudgetWindow:
-    """Return this month's window with the key's cap of today."""
-    month = periods.month_of(now)
+def _window(api_key_id: int, at: datetime) -> BudgetWindow:
+    """Return the window of that month with the key's cap of today."""
+    month = periods.month_of(at)
     cap = ApiKey.objects.values_list("monthly_cap_nano", flat=True).get(pk=api_key_id) or 0
     window, is_new = BudgetWindow.objects.get_or_create(
         api_key_id=api_key_id,
@@ -165,10 +165,6 @@ def _window(api_key_id: int, now: datetime) -> BudgetWindow:
     return window
 
 
-def _term_end(window: BudgetWindow, now: datetime) -> datetime:
-    return min(now + leasing.TERM, window.ends_at + leasing.FENCE)
-
-
 def _locked(lease_id: int) -> BudgetLease:
     lease = locks.budget_leases([lease_id]).get(lease_id)
     if lease is None:
@@ -177,7 +173,7 @@ def _locked(lease_id: int) -> BudgetLease:
 
 
 def _enlarge(lease: BudgetLease | None, window: BudgetWindow, spool_id: int, extra: int, now: datetime) -> BudgetLease:
-    expires_at = _term_end(window, now)
+    expires_at = now + leasing.TERM
     if lease is None:
         return BudgetLease.objects.create(
             window=window, spool_id=spool_id, granted=extra, created_at=now, expires_at=expires_at

@@ -21,7 +21,7 @@ from portal.billing.selectors.credit import SpendableAccount
 from portal.billing.services import ledger
 from portal.integrations import bus
 from portal.metering.models import Reader, Spool, SpoolState
-from portal.metering.selectors import queued
+from portal.metering.selectors import queued, spools
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,12 @@ class Granted:
 
 
 def grant(*, organization_id: int, spool_id: int, ask: Ask, now: datetime) -> Granted:
-    """Open or enlarge the spool's leases, promotional credit first, as far as the accounts' free credit goes."""
+    """Open or enlarge the spool's leases, promotional credit first, as far as the accounts' free credit goes.
+
+    Raises SpoolClosed where the spool brings no more records.
+    """
     with transaction.atomic():
+        spools.require_open(spool_id=spool_id)
         owned = credit.spendable_account_ids(organization_id=organization_id)
         open_ids = CreditLease.objects.filter(account__in=owned, spool_id=spool_id, state=LeaseState.OPEN)
         leases = {

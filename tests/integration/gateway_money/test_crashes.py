@@ -6,9 +6,11 @@ import subprocess
 import sys
 from collections import Counter
 from datetime import UTC, datetime
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from django.core.management import CommandError, call_command
 
 from portal.billing.models import BudgetLease, CreditLease, LeaseState
 from portal.billing.services import leases, posting, reconcile, replay
@@ -184,6 +186,36 @@ def test_a_crash_between_shipping_and_removing_changes_nothing(tmp_path):
     assert again.records == 1
     assert UsageRecord.objects.count() == 1
     assert list_spools(tmp_path) == []
+
+
+def test_the_command_brings_in_what_a_dead_process_left(tmp_path):
+    goods = _goods()
+    _abandoned(tmp_path, goods, lambda process: process.serve())
+    output = StringIO()
+
+    call_command("replay_spool", folder=tmp_path, stdout=output)
+
+    assert "1 records, 0 of them settled from marks" in output.getvalue()
+    assert "1 spools looked at, 0 could not be brought in" in output.getvalue()
+    assert UsageRecord.objects.count() == 1
+
+
+def test_the_command_says_which_spool_it_could_not_read(tmp_path):
+    (tmp_path / "000-spool_broken.sqlite3").write_bytes(b"this is no database" * 500)
+    errors = StringIO()
+
+    with pytest.raises(CommandError, match="1 spools could not be brought in"):
+        call_command("replay_spool", folder=tmp_path, stdout=StringIO(), stderr=errors)
+
+    assert "spool_broken: billing_unavailable: the usage spool cannot be used" in errors.getvalue()
+    assert len(list_spools(tmp_path)) == 1
+
+
+def test_the_command_needs_a_folder(monkeypatch):
+    monkeypatch.delenv("GATEWAY_SPOOL_DIR", raising=False)
+
+    with pytest.raises(CommandError, match="GATEWAY_SPOOL_DIR"):
+        call_command("replay_spool")
 
 
 def test_a_living_process_is_left_alone(tmp_path):

@@ -6,6 +6,7 @@ import pytest
 
 from portal.billing.lease_errors import LeaseClosed, LeaseOverdrawn, RecordsMissing
 from portal.billing.models import BudgetLease, BudgetWindow, LeaseState
+from portal.billing.rules import leasing
 from portal.billing.rules.leasing import Ask
 from portal.billing.services import budgets, posting
 from portal.metering.services import spools
@@ -29,6 +30,7 @@ def _grant(market: Market, wanted: int, *, minimum: int | None = None, spool=Non
         api_key_id=market.key.pk,
         spool_id=(spool or market.spool).pk,
         ask=Ask(wanted_nano=wanted, minimum_nano=minimum or wanted),
+        window_at=now,
         now=now,
     )
 
@@ -128,13 +130,30 @@ def test_a_charge_beyond_the_lease_or_after_its_end_is_refused():
     assert (window.used_nano, window.leased_nano) == (0, 0)
 
 
-def test_a_term_ends_with_the_window():
+def test_renewing_begins_a_new_term_and_fencing_ends_it():
     market = _market(10 * HOLD)
-    late = datetime(2026, 11, 30, 23, 59, tzinfo=UTC)
+    granted = _grant(market, HOLD)
+    later = DELIVERED + timedelta(minutes=10)
 
-    granted = _grant(market, HOLD, now=late)
-    renewed = budgets.renew(lease_ids=[granted.lease_id], now=late)
+    renewed = budgets.renew(lease_ids=[granted.lease_id], now=later)
+    fenced = budgets.begin_closing_expired(now=later + leasing.TERM)
 
-    assert granted.expires_at == datetime(2026, 12, 1, 0, 1, tzinfo=UTC)
-    assert renewed == {granted.lease_id: granted.expires_at}
-    assert budgets.begin_closing_expired(now=late + timedelta(minutes=2)) == [granted.lease_id]
+    assert granted.expires_at == DELIVERED + leasing.TERM
+    assert renewed == {granted.lease_id: later + leasing.TERM}
+    assert fenced == [granted.lease_id]
+    assert budgets.renew(lease_ids=fenced, now=later) == {}
+
+
+def test_a_late_call_still_takes_from_the_month_it_is_for():
+    market = _market(10 * HOLD)
+
+    late = budgets.grant(
+        api_key_id=market.key.pk,
+        spool_id=market.spool.pk,
+        ask=Ask(HOLD, HOLD),
+        window_at=datetime(2026, 11, 30, 23, 59, 59, tzinfo=UTC),
+        now=datetime(2026, 12, 1, 0, 0, 1, tzinfo=UTC),
+    )
+
+    assert late.resets_at == datetime(2026, 12, 1, tzinfo=UTC)
+    assert BudgetWindow.objects.get().leased_nano == HOLD

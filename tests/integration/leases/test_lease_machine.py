@@ -52,6 +52,7 @@ class _Process:
             api_key_id=self.market.key.pk,
             spool_id=self.spool.pk,
             ask=Ask(nano, 1, idle_nano=self.budget.idle_by_lease()),
+            window_at=OPENED,
             now=OPENED,
         )
         if budget.lease_id is not None:

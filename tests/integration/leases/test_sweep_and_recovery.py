@@ -104,7 +104,8 @@ def test_the_command_lists_open_spools():
 def _budget(market: Market) -> BudgetWindow:
     market.key.monthly_cap_nano = 10 * HOLD
     market.key.save()
-    budgets.grant(api_key_id=market.key.pk, spool_id=market.spool.pk, ask=Ask(HOLD, HOLD), now=OPENED)
+    ask = Ask(HOLD, HOLD)
+    budgets.grant(api_key_id=market.key.pk, spool_id=market.spool.pk, ask=ask, window_at=OPENED, now=OPENED)
     return BudgetWindow.objects.get()
 
 
