@@ -13,7 +13,7 @@ MAX_TOKENS = 50
 
 def nodes_of(*, provider: Provider, with_retired: bool = False) -> QuerySet[Node]:
     """The provider's nodes, newest first, with how many GPUs and running models each has."""
-    found = _counted(Node.objects.filter(provider=provider))
+    found = _counted(Node.objects.filter(provider=provider).select_related("provider"))
     return (found if with_retired else found.exclude(state=NodeState.RETIRED))[:MAX_NODES]
 
 
