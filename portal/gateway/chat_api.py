@@ -10,12 +10,12 @@ from typing import Any, Final
 from portal.core import clock
 from portal.gateway import auth, bounds, dispatch, models_api, strict_json
 from portal.gateway.bounds import Bound, PromptMeasure
-from portal.gateway.calls import Call
 from portal.gateway.contracts import KeyEntry, ModelEntry, PriceEntry, RequestFacts, Snapshot
 from portal.gateway.errors import invalid
 from portal.gateway.exchange import Exchange
 from portal.gateway.fields import chat
 from portal.gateway.limits import KeyLimiter, Slot
+from portal.gateway.relay.calls import Call
 from portal.gateway.routing import affinity_key
 
 _SALT_CHARS: Final = 32

@@ -9,20 +9,21 @@ from typing import Final
 
 import orjson
 
-from portal.gateway import failures, plain, streamed
+from portal.gateway import failures
 from portal.gateway.breaker import Verdict
-from portal.gateway.calls import Call
 from portal.gateway.contracts import Attempt, Hold, Settled, Snapshot
 from portal.gateway.credit import CreditBook
 from portal.gateway.errors import INVALID_REQUEST, ApiError
 from portal.gateway.exchange import CustomerGone
 from portal.gateway.failures import NodeFailed
+from portal.gateway.relay import streamed, whole
+from portal.gateway.relay.calls import Call
+from portal.gateway.relay.upstream import Upstream
 from portal.gateway.routing import Choice, Router, Wanted
 from portal.gateway.settlement import Settlement
 from portal.gateway.tunnel import frames
 from portal.gateway.tunnel.hub import TunnelHub
 from portal.gateway.tunnel.streams import NodeStream, TunnelLost
-from portal.gateway.upstream import Upstream
 
 log = logging.getLogger(__name__)
 
@@ -49,29 +50,39 @@ async def serve(call: Call, parts: Parts, snapshot: Snapshot, hold: Hold) -> Non
 
     Where the stream has begun already, the caller ends it with the error in the band.
     """
-    tried: set[int] = set()
-    failure: NodeFailed | None = None
     try:
-        body = _body(call)
-        for number in range(1, MAX_ATTEMPTS + 1):
-            choice = _choose(call, parts.router, snapshot, tried, failure)
-            tried.add(choice.node.id)
-            attempt = _Attempt(call, parts, hold, choice, number)
-            try:
-                await attempt.run(body)
-            except NodeFailed as error:
-                failure = error
-                _log_failure(call, choice, error)
-                if attempt.has_delivered or error.is_final:
-                    break
-            else:
-                return
+        failed = await _try_nodes(call, parts, snapshot, hold)
     finally:
         if hold.is_open:
             parts.credit.release(hold, 0)
-    if failure is None:
-        raise RuntimeError("an attempt ended without an answer and without a failure")
-    raise failure.for_customer() from failure
+    if failed is not None:
+        await failed.give_up()
+
+
+async def _try_nodes(call: Call, parts: Parts, snapshot: Snapshot, hold: Hold) -> "_Attempt | None":
+    """Return the last attempt where none succeeded. Raises ApiError where there was none to make."""
+    body = _body(call)
+    tried: set[int] = set()
+    failed: _Attempt | None = None
+    for number in range(1, MAX_ATTEMPTS + 1):
+        try:
+            choice = parts.router.choose(_wanted(call), snapshot, tried=tried)
+        except ApiError:
+            if failed is None:
+                raise
+            return failed
+        tried.add(choice.node.id)
+        attempt = _Attempt(call, parts, hold, choice, number)
+        try:
+            await attempt.run(body)
+        except NodeFailed as failure:
+            failed = attempt
+            _log_failure(call, choice, failure)
+            if attempt.has_delivered or failure.is_final:
+                return failed
+        else:
+            return None
+    return failed
 
 
 class _Attempt:
@@ -84,6 +95,8 @@ class _Attempt:
         self._started = time.monotonic()
         self._opened_at = time.time()
         self._attempt = self._open(hold, number)
+        self._settled: Settled | None = None
+        self._failure: NodeFailed | None = None
 
     @property
     def has_delivered(self) -> bool:
@@ -97,13 +110,14 @@ class _Attempt:
         try:
             stream = await self._send(body)
             self._call.exchange.interrupts(stream)
-            relay = streamed.relay if self._call.chat.is_stream else plain.relay
+            relay = streamed.relay if self._call.chat.is_stream else whole.relay
             await relay(self._call, self._attempt, Upstream(stream), self._complete)
             outcome, verdict = _COMPLETED, Verdict.SUCCESS
         except CustomerGone:
             outcome, code = _ABORT, "customer_gone"
             raise
         except NodeFailed as failure:
+            self._failure = failure
             outcome, code, verdict, backoff_s = failure.outcome, failure.code, failure.verdict, failure.backoff_s
             raise
         finally:
@@ -112,6 +126,18 @@ class _Attempt:
             await _close(stream)
             if self._attempt.is_open:
                 self._learn(await self._settle(outcome, code), verdict)
+
+    async def give_up(self) -> None:
+        """Tell the customer how the last attempt failed; an answer without text is handed over, free of charge."""
+        failure, settled = self._failure, self._settled
+        if failure is None or settled is None:
+            raise RuntimeError("an attempt that did not fail cannot be given up")
+        if failure.ending is None:
+            raise failure.for_customer() from failure
+        if self._call.chat.is_stream:
+            await streamed.end_empty(self._call, failure.ending, settled)
+        else:
+            await whole.end_empty(self._call, failure.ending, settled, node=self._choice.node.public_id)
 
     def _open(self, hold: Hold, number: int) -> Attempt:
         choice = self._choice
@@ -149,6 +175,7 @@ class _Attempt:
             settled = await self._parts.settlement.close(
                 self._attempt, outcome=outcome, error_code=code, keep_hold=is_failed
             )
+        self._settled = settled
         self._call.used_tokens += settled.prompt_tokens + settled.completion_tokens
         return settled
 
@@ -165,21 +192,14 @@ class _Attempt:
         )
 
 
-def _choose(call: Call, router: Router, snapshot: Snapshot, tried: set[int], failure: NodeFailed | None) -> Choice:
-    facts = call.facts
-    wanted = Wanted(
-        key=facts.key,
-        model=facts.model,
+def _wanted(call: Call) -> Wanted:
+    return Wanted(
+        key=call.facts.key,
+        model=call.facts.model,
         has_tools=call.chat.has_tools,
         tokens=call.chat.choices * call.chat.output_tokens,
         affinity=call.affinity,
     )
-    try:
-        return router.choose(wanted, snapshot, tried=tried)
-    except ApiError:
-        if failure is None:
-            raise
-        raise failure.for_customer() from failure
 
 
 def _body(call: Call) -> bytes:

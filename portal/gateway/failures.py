@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
@@ -24,6 +24,14 @@ _BUSY_CODES: Final = frozenset({"draining", "too_many_streams", "model_not_runni
 _NEUTRAL_CODES: Final = frozenset({"tunnel_lost", "canceled"})
 
 
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What an answer without text came as: the events of a stream, or the choices of a whole answer."""
+
+    events: bytes = b""
+    choices: tuple[dict[str, Any], ...] = ()
+
+
 @dataclass(eq=False)
 class NodeFailed(Exception):
     """An attempt ended without a whole answer. `answer` is set where the customer's request itself was at fault."""
@@ -34,6 +42,7 @@ class NodeFailed(Exception):
     answer: ApiError | None = None
     backoff_s: float = 0.5
     is_final: bool = False
+    ending: Ending | None = None
 
     def for_customer(self) -> ApiError:
         """Return what the customer is told when no other node can help."""
@@ -60,9 +69,9 @@ def broke(code: str) -> NodeFailed:
     return NodeFailed(FAULT, code, Verdict.FAULT)
 
 
-def empty() -> NodeFailed:
-    """The answer ended without a token of text."""
-    return NodeFailed(EMPTY, "empty_output", Verdict.NEUTRAL)
+def empty(ending: Ending) -> NodeFailed:
+    """The answer ended properly but without text: another node may do better; if none does, it was the answer."""
+    return NodeFailed(EMPTY, "empty_output", Verdict.NEUTRAL, ending=ending)
 
 
 def from_agent(code: str) -> NodeFailed:

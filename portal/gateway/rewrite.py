@@ -86,10 +86,10 @@ def usage_bytes(names: Names, settled: Settled, currency: str) -> bytes:
     return event(_envelope("chat.completion.chunk", names) | {"choices": [], "usage": usage_object(settled, currency)})
 
 
-def answer_object(generated: Generated, names: Names, settled: Settled, currency: str) -> dict[str, Any]:
+def answer_object(choices: list[dict[str, Any]], names: Names, settled: Settled, currency: str) -> dict[str, Any]:
     """Return a whole answer of ours."""
     body = _envelope("chat.completion", names)
-    return body | {"choices": generated.choices, "usage": usage_object(settled, currency)}
+    return body | {"choices": choices, "usage": usage_object(settled, currency)}
 
 
 def usage_object(settled: Settled, currency: str) -> dict[str, Any]:

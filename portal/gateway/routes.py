@@ -9,11 +9,12 @@ from django.db import DatabaseError
 
 from portal.core import clock
 from portal.core.errors import DomainError
-from portal.gateway import auth, errors, health, models_api, requests_api, streamed
+from portal.gateway import auth, errors, health, models_api, requests_api
 from portal.gateway.contracts import Snapshot
 from portal.gateway.errors import INVALID_REQUEST, ApiError
 from portal.gateway.exchange import CustomerGone, Exchange, check_headers
 from portal.gateway.process import GatewayProcess
+from portal.gateway.relay import streamed
 
 log = logging.getLogger(__name__)
 

@@ -26,6 +26,7 @@ _REASONS: Final = {
     "tools": ("no house or contracted node, which tools need unless the key says otherwise, runs it", 30.0),
     "tunnel": ("its nodes are not connected", 5.0),
     "not_ready": ("its nodes are starting", 5.0),
+    "trust": ("its nodes are not trusted now", 60.0),
     "breaker": ("its nodes have failed and are being probed", 5.0),
     "busy": ("its nodes are busy", 1.0),
     "full": ("its nodes are full", 1.0),
@@ -178,7 +179,7 @@ def _home(candidates: list[NodeEntry], affinity: bytes | None) -> NodeEntry | No
 
 
 def _no_capacity(model: ModelEntry, refused: Counter[str]) -> ApiError:
-    for reason in ("full", "busy", "breaker", "not_ready", "tunnel", "tools", "class", "own", "tried"):
+    for reason in ("full", "busy", "breaker", "not_ready", "tunnel", "tools", "class", "trust", "own", "tried"):
         if refused[reason]:
             text, retry_after_s = _REASONS[reason]
             return unavailable("no_capacity", f"{model.public_id}: {text}.", retry_after_s=retry_after_s)

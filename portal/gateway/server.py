@@ -8,6 +8,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from portal.core import ids
 from portal.gateway.asgi import application
+from portal.gateway.errors import INVALID_REQUEST, ApiError
 from portal.gateway.exchange import MAX_HEADER_BYTES, headers_too_large
 
 _MAX_URL_BYTES: Final = 8_192
@@ -37,12 +38,19 @@ class BoundedHttp(HttpToolsProtocol):
         if self._header_bytes > MAX_HEADER_BYTES + _MAX_URL_BYTES:
             self._refuse()
 
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is not HTTP in the shape of every other error."""
+        self._answer(b"400 Bad Request", ApiError(400, INVALID_REQUEST, "invalid_value", msg))
+
     def _refuse(self) -> None:
+        self._answer(b"431 Request Header Fields Too Large", headers_too_large())
+
+    def _answer(self, status: bytes, error: ApiError) -> None:
         if self.transport.is_closing():
             return
-        body = headers_too_large().encoded()
+        body = error.encoded()
         lines = [
-            b"HTTP/1.1 431 Request Header Fields Too Large",
+            b"HTTP/1.1 " + status,
             b"content-type: application/json",
             b"content-length: %d" % len(body),
             b"x-request-id: " + str(ids.uuid7()).encode(),

@@ -1,14 +1,15 @@
 """The answer that comes in one piece: read within bounds, checked, rewritten, settled, then written."""
 
 import time
-from typing import Final
+from typing import Any, Final
 
 from portal.core.money import decimal_text
 from portal.gateway import failures, rewrite
-from portal.gateway.calls import Call, Settle
-from portal.gateway.contracts import Attempt
+from portal.gateway.contracts import Attempt, Settled
+from portal.gateway.failures import Ending
+from portal.gateway.relay.calls import Call, Settle
+from portal.gateway.relay.upstream import Upstream
 from portal.gateway.tunnel.streams import NodeSilent
-from portal.gateway.upstream import Upstream
 
 _MIN_ANSWER_BYTES: Final = 262_144
 _BYTES_PER_TOKEN: Final = 512
@@ -21,23 +22,31 @@ async def relay(call: Call, attempt: Attempt, upstream: Upstream, settle: Settle
     """Carry a whole answer. Raises NodeFailed or CustomerGone, both before anything was written."""
     body = await _read(call, upstream)
     value = rewrite.parse(body)
-    names = call.names
     rewrite.take_claim(value, attempt.claim)
-    generated = rewrite.answer(value, names)
+    generated = rewrite.answer(value, call.names)
     if not generated.texts:
-        raise failures.empty()
+        raise failures.empty(Ending(choices=tuple(generated.choices)))
     attempt.first_token_at = time.time()
     for index, text in generated.texts:
         attempt.deliver(text, choice=index)
     attempt.finished_choices = generated.finished
-    settled = await settle()
+    await _answer(call, generated.choices, await settle(), node=attempt.node.public_id)
+
+
+async def end_empty(call: Call, ending: Ending, settled: Settled, *, node: str) -> None:
+    """Give the customer an answer without text, which costs nothing."""
+    await _answer(call, list(ending.choices), settled, node=node)
+
+
+async def _answer(call: Call, choices: list[dict[str, Any]], settled: Settled, *, node: str) -> None:
     headers = [
         *call.headers(),
         (b"openai-processing-ms", b"%d" % round((time.monotonic() - call.started) * 1000)),
-        (b"x-pool-node", attempt.node.public_id.encode()),
+        (b"x-pool-node", node.encode()),
         (b"x-pool-cost", decimal_text(settled.charge_nano).encode()),
     ]
-    await call.exchange.answer(200, rewrite.answer_object(generated, names, settled, call.currency), headers)
+    body = rewrite.answer_object(choices, call.names, settled, call.currency)
+    await call.exchange.answer(200, body, headers)
 
 
 async def _read(call: Call, upstream: Upstream) -> bytes:

@@ -9,8 +9,8 @@ from portal.gateway.contracts import Attempt, RequestFacts, Settled
 from portal.gateway.exchange import Exchange
 from portal.gateway.fields.chat import ChatRequest
 from portal.gateway.limits import Slot
+from portal.gateway.relay.upstream import Upstream
 from portal.gateway.rewrite import Names
-from portal.gateway.upstream import Upstream
 
 
 @dataclass(slots=True)

@@ -4,12 +4,13 @@ import time
 from typing import Final
 
 from portal.gateway import failures, rewrite, sse
-from portal.gateway.calls import Call, Settle
-from portal.gateway.contracts import Attempt
+from portal.gateway.contracts import Attempt, Settled
 from portal.gateway.errors import ApiError
 from portal.gateway.exchange import Exchange
+from portal.gateway.failures import Ending
+from portal.gateway.relay.calls import Call, Settle
+from portal.gateway.relay.upstream import Upstream
 from portal.gateway.tunnel.streams import NodeSilent
-from portal.gateway.upstream import Upstream
 
 KEEP_ALIVE_S: Final = 15.0
 IDLE_S: Final = 60.0
@@ -30,12 +31,18 @@ async def relay(call: Call, attempt: Attempt, upstream: Upstream, settle: Settle
     """Carry a stream. Raises NodeFailed or CustomerGone; after the first delta the caller ends it in the band."""
     carried = _Carried(call, attempt, upstream)
     await carried.run()
+    usage = b""
     if call.chat.wants_usage:
-        settled = await settle()
-        usage = rewrite.usage_bytes(carried.names, settled, call.currency)
-        await call.exchange.write(usage + _DONE, has_more=False)
-    else:
-        await call.exchange.write(_DONE, has_more=False)
+        usage = rewrite.usage_bytes(carried.names, await settle(), call.currency)
+    await call.exchange.write(usage + _DONE, has_more=False)
+
+
+async def end_empty(call: Call, ending: Ending, settled: Settled) -> None:
+    """Give the customer a stream without text, which costs nothing."""
+    if not call.exchange.has_started:
+        await call.exchange.start(200, [*_HEADERS, *call.headers()])
+    usage = rewrite.usage_bytes(call.names, settled, call.currency) if call.chat.wants_usage else b""
+    await call.exchange.write(ending.events + usage + _DONE, has_more=False)
 
 
 async def end_in_band(exchange: Exchange, error: ApiError) -> None:
@@ -66,10 +73,10 @@ class _Carried:
                 raise failures.broke("event_too_large") from error
             await self._take(events)
         await self._take(self._splitter.finish())
-        if self._attempt.first_token_at is None:
-            raise failures.empty() if self._is_whole() else failures.broke("stream_truncated")
         if not self._is_whole():
             raise failures.broke("stream_truncated")
+        if self._attempt.first_token_at is None:
+            raise failures.empty(Ending(events=b"".join(self._held)))
 
     def _is_whole(self) -> bool:
         return self._is_done and self._attempt.finished_choices >= self.names.choices
