@@ -2,7 +2,7 @@
 
 import contextvars
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -89,13 +89,3 @@ def _own_weight(part: object) -> int:
     if isinstance(part, int):
         return part.bit_length() // 3 + 2
     return 8
-
-
-def charged(cost: Callable[[object], int]) -> Callable[[object], object]:
-    """Return a function that spends the cost of its argument and hands it on."""
-
-    def spend(value: object) -> object:
-        current().step(cost(value))
-        return value
-
-    return spend

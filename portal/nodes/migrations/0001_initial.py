@@ -193,7 +193,8 @@ class Migration(migrations.Migration):
                 (
                     "engine",
                     models.CharField(
-                        choices=[("vllm", "Vllm"), ("external", "External"), ("simulate", "Simulate")], max_length=12
+                        choices=[("vllm", "vLLM"), ("external", "External server"), ("simulate", "Simulator")],
+                        max_length=12,
                     ),
                 ),
                 ("settings", models.JSONField(default=dict)),

@@ -12,9 +12,9 @@ def _deployment_id() -> str:
 class EngineKind(models.TextChoices):
     """How the node serves: a vLLM it starts itself, a server that already runs, or the simulator."""
 
-    VLLM = "vllm"
-    EXTERNAL = "external"
-    SIMULATE = "simulate"
+    VLLM = "vllm", "vLLM"
+    EXTERNAL = "external", "External server"
+    SIMULATE = "simulate", "Simulator"
 
 
 class DesiredState(models.TextChoices):

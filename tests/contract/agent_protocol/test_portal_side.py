@@ -168,7 +168,7 @@ def test_the_signature_vector() -> None:
 
 
 def test_every_exchange_is_played_here() -> None:
-    played = {name for name in _played_names()}
+    played = set(_played_names())
 
     assert played == set(names("enrol")) | set(names("challenge")) | set(names("session_")) - {
         "session_signature"

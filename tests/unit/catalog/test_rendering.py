@@ -81,6 +81,33 @@ def test_what_does_not_compile_is_refused(template):
         compile_template(template)
 
 
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ strftime_now|tojson }}",
+        "{{ {'a': 1}|tojson(indent=900) }}",
+        "{{ 3 ** 2 }}{{ none.x.y }}",
+        "{{ messages|tojson(separators=5) }}",
+        "{{ ('x' * 9).join() }}",
+        "{{ 1 / 0 }}",
+        "{{ [1, 2][9].x }}",
+        "{{ 'a' + 1 }}",
+    ],
+)
+def test_a_template_that_breaks_is_a_refusal(template):
+    with pytest.raises(RenderingRefused):
+        render(template)
+
+
+def test_odd_but_harmless_uses():
+    assert render("{{ 2 ** 3 }}{{ 'ab' * -1 }}{{ [0] * 2 }}{{ 2 * 'z' }}{{ 7 % 4 }}") == "8[0, 0]zz3"
+    assert render("{{ messages|join(',', attribute='role') }}{{ ['b', 'a']|sort|join }}") == "system,userab"
+    assert (
+        render("{% call(x) m('q') %}<{{ x }}>{% endcall %}".join(["{% macro m(a) %}{{ caller(a) }}{% endmacro %}", ""]))
+        == "<q>"
+    )
+
+
 DOUBLING = "{% set ns = namespace(x='aaaa') %}{% for i in range(100) %}{% set ns.x = ns.x OP ns.x %}{% endfor %}"
 NESTED = "{% set ns = namespace(x=[1]) %}{% for i in range(40) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}"
 HOSTILE = [

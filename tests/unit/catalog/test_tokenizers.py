@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from portal.catalog.rules import tokenizers
 from portal.catalog.rules.tokenizers import TokenizerInvalid, is_bounded_by_bytes, require_tokenizer
 from tests.factories.catalog import demo_tokenizer
 
@@ -48,3 +49,10 @@ def test_a_tokenizer_may_name_its_pieces_in_a_list():
     content = json.dumps({"model": {"type": "Unigram", "vocab": [["a", 0.0]]}}).encode()
 
     assert require_tokenizer(content)["model"]["vocab"] == [["a", 0.0]]
+
+
+def test_a_tokenizer_has_a_size(monkeypatch):
+    monkeypatch.setattr(tokenizers, "MAX_TOKENIZER_BYTES", 10)
+
+    with pytest.raises(TokenizerInvalid, match="at most 10 bytes"):
+        require_tokenizer(b'{"model": {"vocab": {}}}')
