@@ -22,7 +22,7 @@ class Role(models.TextChoices):
     OWNER = "owner"
     ADMIN = "admin"
     MEMBER = "member"
-    READ_ONLY = "read_only"
+    READ_ONLY = "read_only", "Read-only"
 
 
 class Organization(models.Model):

@@ -6,6 +6,7 @@ Add one line when you add a route with arguments; tests/integration/web/test_rou
 from collections.abc import Callable
 
 from portal.nodes.models import Node
+from portal.payouts.models import Payout
 from portal.providers.models import Provider
 from tests.factories.accounts import ApiKeyFactory, InvitationFactory
 from tests.factories.billing import PricedModelFactory, buy
@@ -27,6 +28,11 @@ def _node(team: Team, **fields: object) -> Node:
     return NodeFactory(provider=_provider(team), **fields)
 
 
+def _payout(world: World) -> Payout:
+    """A provider has one open payout at most."""
+    return Payout.objects.filter(provider=world.provider).first() or PayoutFactory(provider=world.provider)
+
+
 OBJECTS: dict[str, Maker] = {
     "account_confirm_email": lambda world, team: {"key": "unknown"},
     "account_reset_password_from_key": lambda world, team: {"uidb36": "1", "key": "unknown"},
@@ -35,8 +41,8 @@ OBJECTS: dict[str, Maker] = {
     "mfa_edit_webauthn": lambda world, team: {"pk": 1},
     "mfa_remove_webauthn": lambda world, team: {"pk": 1},
     "operators:model-prices": lambda world, team: {"model_id": PricedModelFactory().pk},
-    "operators:payout": lambda world, team: {"payout": PayoutFactory(provider=world.provider).public_id},
-    "operators:payout-act": lambda world, team: {"payout": PayoutFactory(provider=world.provider).public_id},
+    "operators:payout": lambda world, team: {"payout": _payout(world).public_id},
+    "operators:payout-act": lambda world, team: {"payout": _payout(world).public_id},
     "operators:transaction": lambda world, team: {"tx_id": buy(team.organization, amount=1, key="matrix").pk},
     "operators:customer": lambda world, team: {"organization": team.organization.public_id},
     "organization:accept-invitation": lambda world, team: {"token": "unknown"},

@@ -1,0 +1,58 @@
+"""A month of life for the browser tests, so that pages are looked at as they are used."""
+
+from datetime import datetime, timedelta
+
+from portal.billing.services import maturity, posting
+from portal.core.money import NANO_PER_UNIT
+from portal.nodes.models import NodeState
+from tests.factories.accounts import ApiKeyFactory, InvitationFactory
+from tests.factories.billing import Market, PricedModelFactory
+from tests.factories.nodes import DeploymentFactory, EnrolmentTokenFactory, GpuFactory, NodeFactory
+from tests.world import World
+
+_DAYS = 28
+
+
+def fill(world: World, now: datetime) -> None:
+    """Let the customer use two models on the supplier's nodes for four weeks."""
+    organization = world.customer.organization
+    world.provider.is_identified = True
+    world.provider.save(update_fields=["is_identified"])
+    models = [PricedModelFactory(public_id="acme/chat-8b"), PricedModelFactory(public_id="acme/chat-70b")]
+    nodes = [_node(world, name, state, now) for name, state in _FLEET]
+    for number, (node, model) in enumerate(zip(nodes, models, strict=False)):
+        DeploymentFactory(node=node, model=model)
+        market = Market(
+            customer=organization,
+            node=node,
+            model=model,
+            paid_nano=0 if number else 50 * NANO_PER_UNIT,
+            lease_nano=20 * NANO_PER_UNIT,
+        )
+        for day in range(_DAYS):
+            at = now - timedelta(days=_DAYS - day, minutes=5)
+            market.serve(prompt=90_000 + 9_000 * (day % 5), completion=40_000 + 7_000 * (day % 3), closed_at=at)
+    posting.post_usage(now=now)
+    maturity.mature(now=now)
+    ApiKeyFactory(organization=organization, name="nightly evaluation", revoked_at=now - timedelta(days=2))
+    ApiKeyFactory(organization=organization, name="staging backend", monthly_cap_nano=25 * NANO_PER_UNIT)
+    InvitationFactory(organization=organization, invited_by=world.customer.owner)
+    EnrolmentTokenFactory(provider=world.provider, created_at=now, expires_at=now + timedelta(hours=1))
+
+
+_FLEET = [
+    ("rack1-a", NodeState.SERVING),
+    ("rack1-b", NodeState.SERVING),
+    ("rack2-a", NodeState.DEGRADED),
+    ("rack2-b", NodeState.OFFLINE),
+]
+
+
+def _node(world: World, name: str, state: NodeState, now: datetime):
+    code = {"offline": "heartbeat_missed", "degraded": "deployment_failed"}.get(state.value, "serving")
+    node = NodeFactory(
+        provider=world.provider, name=name, state=state, state_code=code, last_heartbeat_at=now - timedelta(seconds=7)
+    )
+    for index in range(2):
+        GpuFactory(node=node, index=index)
+    return node
