@@ -28,6 +28,11 @@ def say(text: str = "") -> None:
     sys.stdout.write(masked(text) + "\n")
 
 
+def note(text: str) -> None:
+    """Print a line to stderr, where it is in nobody's way."""
+    sys.stderr.write(masked(text) + "\n")
+
+
 def say_json(value: object) -> None:
     """Print one JSON object."""
     sys.stdout.write(masked(json.dumps(value, indent=1, ensure_ascii=False, default=str)) + "\n")

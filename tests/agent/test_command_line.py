@@ -286,3 +286,18 @@ def pss(pid: int) -> int:
     except (FileNotFoundError, ProcessLookupError):
         return 0
     return next((int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)
+
+
+async def test_engine_status_names_the_program_and_its_version(agent: Agent, tmp_path: Path) -> None:
+    program = tmp_path / "vllm"
+    program.write_text("#!/bin/sh\necho 0.32.0\n", encoding="ascii")
+    program.chmod(0o755)
+
+    found = await agent.run("engine", "status", "--json", POOLHOUSE_VLLM=str(program))
+    missing = await agent.run("engine", "status", PATH="/usr/bin:/bin")
+
+    assert (found.status, found.json) == (
+        0, {"program": str(program), "version": "0.32.0", "tested_version": "0.32.0"},
+    )  # fmt: skip
+    assert missing.status == 2
+    assert "engine_missing" in missing.err

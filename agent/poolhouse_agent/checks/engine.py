@@ -18,7 +18,7 @@ async def program(around: Surroundings) -> list[Result]:
     if around.config.external and not around.config.models:
         return [skipped("engine", "only external servers are configured")]
     try:
-        path = vllm.find_program(around.config.vllm)
+        path = vllm.find_program(around.config.vllm, own=around.state.folder / vllm.OWN_PROGRAM)
     except EngineError as error:
         return [trouble("engine", Status.WARN, error.code, error.detail)]
     output = await _version(path)

@@ -45,6 +45,7 @@ class Timing:
     drain_s: float = 60.0
     restart_first_s: float = 5.0
     restart_longest_s: float = 600.0
+    look_again_s: float = 15.0
     restarts_an_hour: int = 5
 
 
@@ -112,7 +113,9 @@ class Deployment:
         )
 
     async def _run(self) -> None:
-        backoff = Backoff(first_s=self.timing.restart_first_s, longest_s=self.timing.restart_longest_s)
+        is_ours = self.desired.engine != "external"  # another's server costs nothing to look for again
+        longest_s = self.timing.restart_longest_s if is_ours else self.timing.look_again_s
+        backoff = Backoff(first_s=min(self.timing.restart_first_s, longest_s), longest_s=longest_s)
         while True:
             try:
                 await self._serve_once(backoff)

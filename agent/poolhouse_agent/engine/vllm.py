@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 _BASE_START_S = 120.0
 _BYTES_PER_START_S = 200_000_000
 _STOP_SLACK_S = 10.0
+OWN_PROGRAM = Path("vllm/bin/vllm")
 
 
 class VllmEngine:
@@ -44,7 +45,7 @@ class VllmEngine:
 
     async def start(self) -> Target:
         """Check the weights, start vLLM and wait until it lists the model. Raises EngineError."""
-        program = find_program(self._config.vllm)
+        program = find_program(self._config.vllm, own=self._folder.parents[1] / OWN_PROGRAM)
         vllm_flags.requested(self._desired)
         owned = self._owned_weights()
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -123,9 +124,9 @@ class VllmEngine:
             await asyncio.to_thread(shutil.rmtree, self._scratch, ignore_errors=True)
 
 
-def find_program(configured: str) -> str:
-    """Return the path of the `vllm` program. Raises EngineError `engine_missing`."""
-    found = shutil.which(configured or "vllm")
+def find_program(configured: str, *, own: Path) -> str:
+    """Return the program the owner named, else the agent's own, else the one on PATH. Raises EngineError."""
+    found = shutil.which(configured or own) or (None if configured else shutil.which("vllm"))
     if found is None:
         raise EngineError("engine_missing", f"no program {configured or 'vllm'}")
     return str(Path(found).absolute())
