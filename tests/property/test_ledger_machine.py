@@ -136,6 +136,21 @@ class LedgerMachine(RuleBasedStateMachine):
         if self.post("reserve", templates.payout_reserved(provider=provider, amount=amount, currency="usd")):
             self.clearing.append((provider, amount))
 
+    @rule(which=st.integers(0, 1))
+    def earn(self, which: int) -> None:
+        """Go all the way from a purchase to an earning that may be paid out."""
+        self.top_up(which=which, amount=4_000_000, tax=0, fee=0)
+        self.lease(which=which, amount=3_000_000)
+        self.serve(which=which, prompt=2_000, completion=1_000, share=8_000)
+        self.post_usage(limit=10)
+        self.wait(days=20)
+
+    @rule(which=st.integers(0, 1))
+    def reserve_all(self, which: int) -> None:
+        available = balances.provider_balance(provider=self.provider(which)).available_nano
+        if available:
+            self.reserve_payout(which=which, amount=available)
+
     @precondition(lambda self: self.clearing)
     @rule(is_sent=st.booleans())
     def finish_payout(self, is_sent: bool) -> None:

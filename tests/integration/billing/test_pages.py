@@ -7,7 +7,7 @@ import time_machine
 
 from portal.billing.models import PriceVersion, ShareVersion
 from portal.billing.services import posting, statements
-from tests.factories.billing import Market, ServingNodeFactory
+from tests.factories.billing import Market, PricedModelFactory, ServingNodeFactory
 from tests.world import World
 
 pytestmark = pytest.mark.django_db
@@ -222,3 +222,21 @@ def test_empty_pages_say_what_they_are_for(world, path):
 
     assert page.status_code == 200
     assert "style=" not in page.content.decode()
+
+
+def test_a_share_in_the_past_is_refused_in_words(world, market):
+    page = world.client(world.operator).post(
+        "/operator/prices/", {"percent": "70", "effective_from": "2026-11-01T00:00"}
+    )
+
+    assert "has passed" in page.content.decode()
+    assert not ShareVersion.objects.exists()
+
+
+def test_a_model_without_a_price_says_so(world):
+    model = PricedModelFactory()
+
+    page = world.client(world.operator).get(f"/operator/prices/{model.pk}/").content.decode()
+
+    assert "cannot be sold" in page
+    assert "No price was ever set" in page

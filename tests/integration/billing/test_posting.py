@@ -207,6 +207,26 @@ def test_a_budget_counts_what_was_used():
     assert reconcile.differences(now=LATER) == []
 
 
+def test_a_budget_lease_that_was_closed_still_counts_what_was_used():
+    market = Market()
+    market.key.monthly_cap_nano = 5_000_000
+    market.key.save()
+    budget = budgets.grant(
+        api_key_id=market.key.pk,
+        spool_id=market.spool.pk,
+        ask=Ask(wanted_nano=1_000_000, minimum_nano=1),
+        now=DELIVERED,
+    )
+    budgets.begin_closing(lease_ids=[budget.lease_id])
+    budgets.finish(lease_id=budget.lease_id, last_seq=0, now=DELIVERED)
+    market.serve(budget_lease_id=budget.lease_id)
+
+    posting.post_usage(now=LATER)
+
+    window = BudgetWindow.objects.get()
+    assert (window.used_nano, window.leased_nano) == (CHARGE, 0)
+
+
 @pytest.mark.parametrize(
     ("broken", "code"),
     [

@@ -113,6 +113,12 @@ def test_a_month_is_closed_once_and_freezes_everybodys_statement(market):
     assert reconcile.differences(now=DELIVERED) == []
 
 
+def test_too_early_nothing_is_frozen(market):
+    assert statements.freeze_month(now=NOVEMBER.ends_at + timedelta(hours=1)) == 0
+
+    assert not ClosedPeriod.objects.exists()
+
+
 def test_statements_of_a_month_are_numbered(market):
     other = Market(model=market.model)
     other.serve()
