@@ -3,7 +3,7 @@
 import hashlib
 import hmac
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from portal.gateway.relay.calls import Call
 from portal.gateway.routing import affinity_key
 
 _SALT_CHARS: Final = 32
+_KEPT_SALTS: Final = 10_000
 _STREAM_OPTIONS: Final = {"include_usage": True, "continuous_usage_stats": True}
 
 
@@ -41,6 +42,7 @@ class ChatApi:
     measure: PromptMeasure
     salt_key: bytes
     currency: str
+    salts: dict[str, str] = field(default_factory=dict)
 
     async def serve(self, exchange: Exchange, snapshot: Snapshot) -> None:
         """Admit the request and answer it. Raises ApiError."""
@@ -84,9 +86,18 @@ class ChatApi:
         if request.is_stream:
             body["stream"] = True
             body["stream_options"] = _STREAM_OPTIONS
-        salt = hmac.new(self.salt_key, key.organization.encode(), hashlib.sha256).hexdigest()
-        body["cache_salt"] = salt[:_SALT_CHARS]
+        body["cache_salt"] = self._salt(key.organization)
         return body
+
+    def _salt(self, organization: str) -> str:
+        """Return what keeps tenants out of each other's prefix caches; the same on every process."""
+        known = self.salts.get(organization)
+        if known is None:
+            if len(self.salts) >= _KEPT_SALTS:
+                self.salts.clear()
+            digest = hmac.new(self.salt_key, organization.encode(), hashlib.sha256).hexdigest()
+            known = self.salts[organization] = digest[:_SALT_CHARS]
+        return known
 
     def _call(self, exchange: Exchange, facts: RequestFacts, request: chat.ChatRequest, slot: Slot) -> Call:
         return Call(

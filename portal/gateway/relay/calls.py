@@ -13,6 +13,14 @@ from portal.gateway.relay.upstream import Upstream
 from portal.gateway.rewrite import Names
 
 
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long a customer hears nothing before he is told to wait, and how long a begun stream may be silent."""
+
+    keep_alive_s: float = 15.0
+    idle_s: float = 60.0
+
+
 @dataclass(slots=True)
 class Call:
     """An admitted request."""
@@ -25,6 +33,7 @@ class Call:
     affinity: bytes | None
     started: float = field(default_factory=time.monotonic)
     used_tokens: int = 0
+    pace: Pace = Pace()
 
     @property
     def names(self) -> Names:

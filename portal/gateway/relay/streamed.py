@@ -12,8 +12,6 @@ from portal.gateway.relay.calls import Call, Settle
 from portal.gateway.relay.upstream import Upstream
 from portal.gateway.tunnel.streams import NodeSilent
 
-KEEP_ALIVE_S: Final = 15.0
-IDLE_S: Final = 60.0
 # A single line feed: openai's clients stumble over a comment followed by a blank line.
 _PING: Final = b": ping\n"
 _DONE: Final = b"data: [DONE]\n\n"
@@ -84,7 +82,7 @@ class _Carried:
     async def _read(self) -> bytes | None:
         """Wait for bytes; the customer's connection is kept alive meanwhile."""
         waiting_since = time.monotonic()
-        limit_s = IDLE_S
+        limit_s = self._call.pace.idle_s
         if self._attempt.first_token_at is None:
             waiting_since, limit_s = self._dispatched, float(self._call.facts.model.first_token_timeout_s)
         while True:
@@ -93,12 +91,12 @@ class _Carried:
                 stage = "first_token" if self._attempt.first_token_at is None else "idle"
                 raise failures.silent(stage)
             try:
-                return await self._upstream.read(min(left_s, KEEP_ALIVE_S))
+                return await self._upstream.read(min(left_s, self._call.pace.keep_alive_s))
             except NodeSilent:
                 await self._keep_alive()
 
     async def _keep_alive(self) -> None:
-        if time.monotonic() - self._dispatched < KEEP_ALIVE_S:
+        if time.monotonic() - self._dispatched < self._call.pace.keep_alive_s:
             return
         await self._begin()
         await self._call.exchange.write(_PING)
@@ -125,7 +123,7 @@ class _Carried:
                 texts += generated.texts
                 finished += generated.finished
         if out:
-            await self._hand_over(b"".join(out), texts)
+            await self._hand_over(out, texts)
         self._attempt.finished_choices += finished
 
     def _rebuild(self, data: bytes) -> rewrite.Generated:
@@ -136,18 +134,18 @@ class _Carried:
         rewrite.take_claim(value, self._attempt.claim)
         return rewrite.chunk(value, self.names)
 
-    async def _hand_over(self, out: bytes, texts: list[tuple[int, str]]) -> None:
+    async def _hand_over(self, out: list[bytes], texts: list[tuple[int, str]]) -> None:
         attempt = self._attempt
         if attempt.first_token_at is None:
             if not texts:
-                self._held.append(out)
+                self._held += out
                 if len(self._held) > _MAX_HELD:
                     raise failures.broke("stream_without_text")
                 return
             await self._begin()
-            out = b"".join([*self._held, out])
-            self._held.clear()
-        await self._call.exchange.write(out)
+            out = self._held + out
+            self._held = []
+        await self._call.exchange.write(b"".join(out))
         if texts and attempt.first_token_at is None:
             attempt.first_token_at = time.time()
         for index, text in texts:

@@ -230,3 +230,22 @@ def test_without_a_node_there_is_no_capacity(pool: Pool, gateway: Gateway, clien
 
     assert response.json()["error"]["code"] == "no_capacity"
     assert int(response.headers["retry-after"]) >= 1
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_an_answer_that_is_empty_everywhere_is_handed_over_free_of_charge(
+    pool: Pool, gateway: Gateway, machines: list[Machine], client: httpx.Client, is_stream: bool
+) -> None:
+    nodes = [pool.connect(machine, gateway, scripts.empty) for machine in machines]
+
+    response = _ask(client, stream=is_stream)
+
+    assert response.status_code == 200
+    if is_stream:
+        assert response.text.endswith("data: [DONE]\n\n")
+        assert '"finish_reason":"stop"' in response.text
+    else:
+        assert response.json()["choices"][0]["message"]["content"] == ""
+        assert response.json()["usage"]["cost"] == "0"
+    assert [row.charge_nano for row in _records(response, 2)] == [0, 0]
+    assert [len(node.replies) for node in nodes] == [1, 1]
