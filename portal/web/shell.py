@@ -5,7 +5,7 @@ from functools import cache
 
 from django.conf import settings
 from django.http import HttpRequest
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
 
 from portal.accounts.models import Membership, Organization
 
@@ -47,7 +47,11 @@ _ENTRIES: dict[str, list[list[tuple[str, str, str]]]] = {
             ("Nodes", "provider:nodes", "server"),
             ("Add a node", "provider:enrol", "plus"),
         ],
-        [("Earnings", "provider:earnings", "chart-column"), ("Payouts", "provider:payouts", "banknote")],
+        [
+            ("Earnings", "provider:earnings", "chart-column"),
+            ("Payouts", "provider:payouts", "banknote"),
+            ("Statements", "provider:statements", "file-text"),
+        ],
         [("Profile", "provider:profile", "id-card"), *_TEAM],
     ],
     "customer": [
@@ -56,7 +60,7 @@ _ENTRIES: dict[str, list[list[tuple[str, str, str]]]] = {
             ("API keys", "customer:keys", "key-round"),
             ("Usage", "customer:usage", "chart-column"),
         ],
-        [("Credit", "customer:credit", "wallet")],
+        [("Credit", "customer:credit", "wallet"), ("Statements", "customer:statements", "file-text")],
         _TEAM,
     ],
     "operator": [
@@ -102,15 +106,11 @@ def _has_font() -> bool:
 
 
 def _groups(side: str, path: str) -> list[list[Link]]:
-    groups = [[_link(path, *entry) for entry in group] for group in _ENTRIES.get(side, [])]
-    return [[link for link in group if link.url] for group in groups]
+    return [[_link(path, *entry) for entry in group] for group in _ENTRIES.get(side, [])]
 
 
 def _link(path: str, name: str, route: str, icon: str) -> Link:
-    try:
-        url = reverse(route)
-    except NoReverseMatch:
-        url = ""
+    url = reverse(route)
     is_home = route.endswith(":overview")
     return Link(name=name, url=url, icon=icon, is_current=path == url if is_home else path.startswith(url))
 
