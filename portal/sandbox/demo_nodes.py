@@ -37,6 +37,7 @@ class Plan:
     profile: str = ""
     settings: dict[str, Any] = field(default_factory=dict)
     max_concurrency: int = 32
+    is_house: bool = False
     ready_s: float = 60.0
 
     @property
@@ -127,6 +128,7 @@ def _vllm() -> Plan:
         config=f"[engine]\nvllm = {json.dumps(str(program))}\n{environment}\n"
         f"[models]\n{json.dumps(offer.model)} = {json.dumps(str(folder))}\n",
         max_concurrency=4,
+        is_house=True,
         ready_s=300.0,
     )
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _POSTED_WITHIN_S = 40
 _PAID_WITHIN_S = 40
+_UNPAID = {"payout_minor": 0, "payout_state": "none", "stripe_transfer": None}
 _CLOCK_ADVANCE_S = 8 * 86_400
 
 
@@ -27,17 +28,20 @@ def settle(given: dict[str, Any]) -> dict[str, Any]:
 
     wanted = int(given["requests"])
     waiting.until("the usage is booked", lambda: _booked(given["customer"]) >= wanted, timeout_s=_POSTED_WITHIN_S)
+    paid = _paid_out(given) if given["is_paid"] else _UNPAID
+    return {
+        **_figures(given["customer"]),
+        **paid,
+        "ledger_differences": len(reconcile.differences(now=clock.now())),
+    }
+
+
+def _paid_out(given: dict[str, Any]) -> dict[str, Any]:
     payout = approved(given)
     if payout is None:
         raise RuntimeError("there is nothing to pay out")
-    payout = _sent(payout)
-    return {
-        **_figures(given["customer"]),
-        "payout_minor": payout.amount_minor,
-        "payout_state": payout.state,
-        "stripe_transfer": payout.stripe_transfer,
-        "ledger_differences": len(reconcile.differences(now=clock.now())),
-    }
+    sent = _sent(payout)
+    return {"payout_minor": sent.amount_minor, "payout_state": sent.state, "stripe_transfer": sent.stripe_transfer}
 
 
 def _booked(customer: str) -> int:

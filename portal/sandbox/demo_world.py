@@ -27,7 +27,8 @@ CREDIT_MINOR = 1_000_000
 SHARE_BPS = 8_000
 _USUAL_OUTPUT = 256
 _TOKEN_LIFE = timedelta(hours=1)
-_AGREEMENT = """Demo agreement, version 1.
+_AGREEMENT = "demo-1"
+_AGREEMENT_TEXT = """Demo agreement, version 1.
 
 The provider offers its machines to the pool and is paid its share of what customers are charged for them.
 """
@@ -41,6 +42,15 @@ class DemoPrice:
     cached_nano_per_mtok: int = 500_000_000_000
     completion_nano_per_mtok: int = 10_000_000_000_000
     request_nano: int = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """A provider of the demo."""
+
+    name: str
+    kind: str
+    share_bps: int
 
 
 def seed(given: dict[str, Any]) -> dict[str, Any]:
@@ -66,7 +76,7 @@ def seed(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def offer(given: dict[str, Any]) -> dict[str, Any]:
-    """Put the model into the catalogue where it is not there yet, and make a token for each node that must join."""
+    """Put the model into the catalogue where it is not there yet; return whose the nodes are, and a token for each."""
     from portal.accounts.models import User
     from portal.catalog.models import CatalogModel
     from portal.core import clock
@@ -74,13 +84,14 @@ def offer(given: dict[str, Any]) -> dict[str, Any]:
 
     now = clock.now()
     operator = User.objects.get(email=given["operator"])
-    provider = Provider.objects.get(public_id=given["provider"])
+    provider = _house(operator, now=now) if given["is_house"] else Provider.objects.get(public_id=given["provider"])
     if not CatalogModel.objects.filter(public_id=given["offer"]["model"]).exists():
         _model(given["offer"], actor=_actor(operator), now=now)
     if given["is_external"] and not provider.may_use_external_engine:
         _allow_external(provider, operator=_actor(operator), now=now)
     owner = _member(provider.organization)
-    return {"tokens": {name: _token(provider, owner, label=name, now=now) for name in given["nodes"]}}
+    tokens = {name: _token(provider, owner, label=name, now=now) for name in given["nodes"]}
+    return {"provider": provider.public_id, "tokens": tokens}
 
 
 def deploy(given: dict[str, Any]) -> dict[str, Any]:
@@ -170,24 +181,41 @@ def _allow_external(provider: "Provider", *, operator: "Actor", now: datetime) -
 
 
 def _provider(owner: "User", *, operator: "Actor", now: datetime) -> "Provider":
+    from portal.providers.models import ProviderKind
+    from portal.providers.services import agreements
+
+    agreements.publish_agreement(version=_AGREEMENT, text=_AGREEMENT_TEXT, effective_from=now, actor=operator, now=now)
+    party = Party(name="Demo GPUs", kind=ProviderKind.CONTRACTED, share_bps=SHARE_BPS)
+    return _approved(party, owner, operator=operator, now=now)
+
+
+def _house(operator: "User", *, now: datetime) -> "Provider":
+    """Return the operator's own provider, whose nodes earn nothing and owe no inventory of GPUs."""
+    from portal.providers.models import Provider, ProviderKind
+
+    known = Provider.objects.filter(kind=ProviderKind.HOUSE).order_by("id").first()
+    party = Party(name="Demo House", kind=ProviderKind.HOUSE, share_bps=0)
+    return known or _approved(party, operator, operator=_actor(operator), now=now)
+
+
+def _approved(party: Party, owner: "User", *, operator: "Actor", now: datetime) -> "Provider":
+    """Walk a provider from its organization to the operator's yes."""
     from portal.accounts.services import organizations
     from portal.billing.services import prices
     from portal.providers.models import ProviderKind
     from portal.providers.services import agreements, profile, review
 
+    actor = _actor(owner)
     organization = organizations.create_organization(
-        name="Demo GPUs", owner=owner, country="DE", now=now, is_provider=True, is_customer=False
+        name=party.name, owner=owner, country="DE", now=now, is_provider=True, is_customer=False
     )
-    words = profile.Profile(legal_name="Demo GPUs GmbH", contact_email=owner.email, country="DE")
-    provider = profile.create_provider(organization=organization, profile=words, actor=_actor(owner), now=now)
-    agreements.publish_agreement(version="demo-1", text=_AGREEMENT, effective_from=now, actor=operator, now=now)
-    agreements.accept_agreement(
-        provider_id=provider.public_id, version="demo-1", accepted_by=owner, actor=_actor(owner), now=now
-    )
-    profile.submit_provider(provider_id=provider.public_id, actor=_actor(owner), now=now)
-    review.set_kind(provider_id=provider.public_id, kind=ProviderKind.CONTRACTED, actor=operator, now=now)
-    approved = review.approve_provider(provider_id=provider.public_id, actor=operator, now=now)
-    prices.set_share(provider=approved, share_bps=SHARE_BPS, actor=operator, now=now)
+    words = profile.Profile(legal_name=f"{party.name} GmbH", contact_email=owner.email, country="DE")
+    made = profile.create_provider(organization=organization, profile=words, actor=actor, now=now)
+    agreements.accept_agreement(provider_id=made.public_id, version=_AGREEMENT, accepted_by=owner, actor=actor, now=now)
+    profile.submit_provider(provider_id=made.public_id, actor=actor, now=now)
+    review.set_kind(provider_id=made.public_id, kind=ProviderKind(party.kind), actor=operator, now=now)
+    approved = review.approve_provider(provider_id=made.public_id, actor=operator, now=now)
+    prices.set_share(provider=approved, share_bps=party.share_bps, actor=operator, now=now)
     return approved
 
 
