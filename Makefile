@@ -10,6 +10,9 @@ COMPILE := $(BIN)/python -m uv pip compile -q --universal --python-version 3.11 
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make requirements"
 
 export PYTHONDONTWRITEBYTECODE ?=
+# A real vLLM is installed only where the demo asks for one and names none.
+DEMO_VLLM := $(if $(filter vllm,$(ENGINE)),$(if $(POOLHOUSE_VLLM),,.venv-vllm/.installed))
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-break test check e2e test-vllm openapi format requirements
 
@@ -22,9 +25,13 @@ $(STAMP): requirements-dev.txt agent/pyproject.toml contrib/bootstrap.sh
 	@sh contrib/bootstrap.sh $(VENV)
 	@touch $@
 
-demo: $(STAMP) ## Run the whole pool on this machine; ONCE=1 to the payout and out; PORT=, ENGINE_URL=, ENGINE=vllm
+demo: $(STAMP) $(DEMO_VLLM) ## Run the whole pool on this machine; ONCE=1 to the payout and out; PORT=, ENGINE_URL=, ENGINE=vllm
 	@exec $(BIN)/python manage.py demo --port $(PORT) $(if $(filter 1,$(ONCE)),--once) \
 		$(if $(ENGINE_URL),--engine-url "$(ENGINE_URL)") $(if $(ENGINE),--engine $(ENGINE))
+
+.venv-vllm/.installed: tests/vllm/requirements.txt tests/vllm/install.sh
+	@PYTHON311=$(BIN)/python sh tests/vllm/install.sh .venv-vllm 1>&2
+	@touch $@
 
 demo-break: $(STAMP) ## Break a part of the running demo and heal it: WHAT=node|gateway|worker|stripe|postgres
 	@$(BIN)/python manage.py demo_break $(WHAT)
@@ -47,8 +54,7 @@ test-vllm: $(STAMP) ## Install the CPU build of vLLM into .venv-vllm and run the
 		echo "test-vllm: skipped: vLLM's CPU build exists for Python 3.11 only, this is $$($(BIN)/python --version)"; \
 		echo "0 passed, 0 failed"; \
 	else \
-		sh tests/vllm/install.sh .venv-vllm && \
-		POOLHOUSE_VLLM="$(CURDIR)/.venv-vllm/bin/vllm" $(PYTEST) -m vllm; \
+		$(MAKE) --no-print-directory .venv-vllm/.installed && $(PYTEST) -m vllm; \
 	fi
 
 openapi: $(STAMP) ## Write docs/openapi/ anew

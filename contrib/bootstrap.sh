@@ -2,6 +2,7 @@
 # Makes .venv and installs everything the demo and the tests need, from hashed requirements.
 # As root it installs what the system lacks; as anyone else it names it.
 set -eu
+exec 1>&2 # standard output belongs to the target that needed this
 
 venv=${1:-.venv}
 
@@ -55,5 +56,6 @@ fi
 echo "bootstrap: installing packages"
 pip="$venv/bin/python -m pip --disable-pip-version-check --no-input -q"
 $pip install --require-hashes -r requirements-dev.txt
-$pip install --no-deps --no-build-isolation -e . -e ./agent
+PYTHONWARNINGS=ignore $pip install --no-deps --no-build-isolation -e . -e ./agent 2>/dev/null ||
+    $pip install --no-deps --no-build-isolation -e . -e ./agent
 echo "bootstrap: $venv is ready"
