@@ -12,6 +12,8 @@ def readiness(process: GatewayProcess, *, now: float) -> tuple[int, dict[str, An
         reasons.append("draining")
     if process.store.is_stale(now):
         reasons.append("snapshot_stale")
+    if not process.is_watching:
+        reasons.append("tunnels_not_watched")
     body = {"ready": not reasons, "reasons": reasons, "process": process.config.process}
     body["tunnels"] = len(process.hub.tunnels)
     return (503 if reasons else 200), body

@@ -71,7 +71,13 @@ class GatewayProcess:
         await self.hub.start()
         await self.peers.start()
         self._watcher = asyncio.create_task(self._watch())
+        self._watcher.add_done_callback(_report_death)
         log.info("gateway.started", extra={"gateway": self.config.process})
+
+    @property
+    def is_watching(self) -> bool:
+        """Whether tunnels that are no longer ours are still noticed."""
+        return self._watcher is not None and not self._watcher.done()
 
     async def drain(self) -> None:
         """Admit nothing more, send the agents elsewhere and wait for running requests, at most `drain_s`."""
@@ -110,3 +116,8 @@ class GatewayProcess:
             await self.hub.touch()
         except (DatabaseError, TimeoutError) as error:
             log.warning("tunnel.touch_failed", extra={"reason": type(error).__name__})
+
+
+def _report_death(task: "asyncio.Task[None]") -> None:
+    if not task.cancelled() and task.exception() is not None:
+        log.critical("gateway.watch_died", exc_info=task.exception())

@@ -3,13 +3,14 @@
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from django.db import DatabaseError
 
 from portal.core import clock
 from portal.core.errors import DomainError
-from portal.gateway import auth, errors, health, models_api, requests_api
+from portal.gateway import auth, errors, health, key_api, models_api, requests_api
 from portal.gateway.contracts import Snapshot
 from portal.gateway.errors import INVALID_REQUEST, ApiError
 from portal.gateway.exchange import CustomerGone, Exchange, check_headers
@@ -17,9 +18,11 @@ from portal.gateway.process import GatewayProcess
 from portal.gateway.relay import streamed
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 _MODELS: Final = "/v1/models"
 _REQUESTS: Final = "/v1/requests/"
+_KEY: Final = "/v1/key"
 _CHAT: Final = "/v1/chat/completions"
 _UNHANDLED: Final = "gateway.request_failed"
 
@@ -70,6 +73,9 @@ async def _route(process: GatewayProcess, exchange: Exchange) -> None:
     elif path.startswith(_REQUESTS):
         _require_method(exchange, "GET")
         await _request(process, exchange)
+    elif path == _KEY:
+        _require_method(exchange, "GET")
+        await _key(process, exchange)
     elif path in {"/healthz", "/readyz"}:
         await _health(process, exchange)
     else:
@@ -104,19 +110,32 @@ async def _models(process: GatewayProcess, exchange: Exchange) -> None:
 async def _request(process: GatewayProcess, exchange: Exchange) -> None:
     key = auth.authenticate(exchange, _snapshot(process), now=clock.now().timestamp())
     text = exchange.path[len(_REQUESTS) :]
-    request_id = requests_api.parse_id(text)
-    try:
-        record = await process.threads.run(
-            requests_api.record,
-            organization_id=key.organization_id,
-            request_id=request_id,
-            currency=process.currency,
-        )
-    except (DatabaseError, TimeoutError) as error:
-        raise errors.unavailable("billing_unavailable", "The records cannot be read now; retry.") from error
+    record = await _read(
+        process,
+        requests_api.record,
+        organization_id=key.organization_id,
+        request_id=requests_api.parse_id(text),
+        currency=process.currency,
+    )
     if record is None:
         raise requests_api.not_found(text)
     await exchange.answer(200, record)
+
+
+async def _key(process: GatewayProcess, exchange: Exchange) -> None:
+    now = clock.now()
+    key = auth.authenticate(exchange, _snapshot(process), now=now.timestamp())
+    described = await _read(
+        process, key_api.describe, key=key, limits=process.config, currency=process.currency, now=now
+    )
+    await exchange.answer(200, described)
+
+
+async def _read(process: GatewayProcess, function: Callable[..., T], **arguments: object) -> T:
+    try:
+        return await process.threads.run(partial(function, **arguments))
+    except (DatabaseError, TimeoutError) as error:
+        raise errors.unavailable("billing_unavailable", "The records cannot be read now; retry.") from error
 
 
 async def _health(process: GatewayProcess, exchange: Exchange) -> None:

@@ -12,7 +12,7 @@ from portal.core.money import decimal_text
 from tests.factories.billing import TERMS
 from tests.fakes import scripts
 from tests.fakes.scripted_node import ScriptedNode
-from tests.integration.gateway.pool import MODEL, Gateway, Pool
+from tests.integration.gateway.pool import MODEL, Gateway, Pool, until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -192,3 +192,15 @@ def test_health_needs_no_key(gateway: Gateway) -> None:
     assert httpx.get(f"{gateway.url}/healthz").json() == {"alive": True}
     ready = httpx.get(f"{gateway.url}/readyz")
     assert (ready.status_code, ready.json()["reasons"]) == (200, [])
+
+
+def test_a_key_tells_its_terms(pool: Pool, gateway: Gateway) -> None:
+    with pool.client(gateway, key=pool.new_key(pool.customer, monthly_cap_nano=5_000_000_000)) as client:
+        until("the key is known", lambda: client.get("/v1/key").status_code == 200, 3)
+        told = client.get("/v1/key").json()
+
+    assert told["organization"] == pool.customer.public_id
+    assert told["node_classes"] == ["contracted", "house"]
+    assert told["budget"]["monthly_cap"] == told["budget"]["remaining"] == "5"
+    assert told["spend"] == {"day": "0", "week": "0", "month": "0"}
+    assert told["limits"].keys() == {"requests_per_minute", "tokens_per_minute", "parallel_requests"}
