@@ -140,13 +140,19 @@ def _on_this_machine(
     return Workshop(config, engines, state.engines, gpus, wanted.behaviour, state.behaviour_file), simulated
 
 
+def _ask_to_end(work: asyncio.Task[None]) -> None:
+    """Cancel once: a second signal must not cut off the stopping of engines."""
+    if not work.cancelling():
+        work.cancel()
+
+
 async def run(state: State, config: Config) -> None:
     """Run until SIGTERM, SIGINT or the wish to leave. Raises ConfigError, PortalError."""
     loop = asyncio.get_running_loop()
     async with assembled(state, config) as agent:
         work = asyncio.create_task(agent.run())
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, work.cancel)
+            loop.add_signal_handler(number, _ask_to_end, work)
         log.info("agent.started", extra={"node": agent.membership.node, "server": agent.membership.server})
         with contextlib.suppress(asyncio.CancelledError):
             await work

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from poolhouse_agent import runtime
 from poolhouse_agent.config import Config, ModelFolder
 from poolhouse_agent.engine import process, processes
 from poolhouse_agent.engine.process import ChildProcess
@@ -161,6 +162,22 @@ async def test_a_missing_program_is_named(pool: Pool, state: State, machine: Mac
         beat = await pool.heartbeat(lambda beat: beat["deployments"] and beat["deployments"][0]["state"] == "failed")
 
     assert beat["deployments"][0]["code"] == "engine_missing"
+
+
+async def test_a_second_signal_does_not_cut_the_stop_short(pool: Pool, state: State, machine: Machine) -> None:
+    pool.desired = [machine.wanted()]
+    await join(pool, state, simulate="")
+
+    work = asyncio.create_task(runtime.run(state, machine.config))
+    await (await pool.tunnel()).until_ready()
+    started, worker = machine.started["pid"], machine.worker
+    for _ in range(3):
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.sleep(0.01)
+    await asyncio.wait_for(work, 20)
+
+    assert not is_alive(started)
+    assert not is_alive(worker)
 
 
 async def test_a_later_agent_reaps_what_a_killed_one_left(machine: Machine, state: State) -> None:
