@@ -1,7 +1,7 @@
 """`portal.gateway.asgi:application`: `/v1` and the tunnel, for uvicorn with `--ws websockets-sansio`."""
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import django
@@ -16,7 +16,7 @@ TUNNEL_PATH = "/agent/v1/tunnel"
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
+Send = Callable[[dict[str, Any]], Coroutine[Any, Any, None]]
 
 
 class Application:

@@ -1,13 +1,14 @@
 """One HTTP request and its answer over raw ASGI: headers, a bounded body, a watch for the customer's leaving."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Final, Protocol
 from uuid import UUID
 
 import orjson
 
 from portal.core import ids
+from portal.gateway.deadlines import within
 from portal.gateway.errors import INVALID_REQUEST, ApiError
 
 MAX_BODY_BYTES: Final = 8 * 1024 * 1024
@@ -55,7 +56,7 @@ class Exchange:
         self,
         scope: dict[str, Any],
         receive: Callable[[], Awaitable[Message]],
-        send: Callable[[Message], Awaitable[None]],
+        send: Callable[[Message], Coroutine[Any, Any, None]],
     ) -> None:
         self.request_id: UUID = ids.uuid7()
         self.method: str = scope["method"]
@@ -132,8 +133,7 @@ class Exchange:
         if self.is_gone:
             raise CustomerGone
         try:
-            async with asyncio.timeout(WRITE_TIMEOUT_S):
-                await self._send(message)
+            await within(WRITE_TIMEOUT_S, self._send(message))
         except (TimeoutError, OSError) as error:
             self.is_gone = True
             raise CustomerGone from error

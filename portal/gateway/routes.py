@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -31,7 +31,7 @@ async def serve(
     process: GatewayProcess,
     scope: dict[str, Any],
     receive: Callable[[], Awaitable[dict[str, Any]]],
-    send: Callable[[dict[str, Any]], Awaitable[None]],
+    send: Callable[[dict[str, Any]], Coroutine[Any, Any, None]],
 ) -> None:
     """Answer one HTTP request."""
     exchange = Exchange(scope, receive, send)

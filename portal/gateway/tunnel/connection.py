@@ -1,15 +1,15 @@
 """A node's tunnel as this process holds it: the WebSocket's writer, the streams and what the agent says it runs."""
 
-import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
+from portal.gateway.deadlines import within
 from portal.gateway.tunnel import frames
 from portal.gateway.tunnel.streams import Mux, NodeStream, TunnelLost
 
 Message = dict[str, Any]
-AsgiSend = Callable[[Message], Awaitable[None]]
+AsgiSend = Callable[[Message], Coroutine[Any, Any, None]]
 
 _WRITE_TIMEOUT_S: Final = 10.0
 _CLOSE_TIMEOUT_S: Final = 2.0
@@ -68,8 +68,7 @@ class NodeTunnel:
         self._is_closed = True
         self.mux.lose()
         try:
-            async with asyncio.timeout(_CLOSE_TIMEOUT_S):
-                await self._send({"type": "websocket.close", "code": code, "reason": reason})
+            await within(_CLOSE_TIMEOUT_S, self._send({"type": "websocket.close", "code": code, "reason": reason}))
         except (TimeoutError, OSError, RuntimeError):
             return  # the socket is gone already, which is what was wanted
 
@@ -77,8 +76,7 @@ class NodeTunnel:
         if self._is_closed:
             raise TunnelLost("the tunnel is closed")
         try:
-            async with asyncio.timeout(_WRITE_TIMEOUT_S):
-                await self._send({"type": "websocket.send", "bytes": message})
+            await within(_WRITE_TIMEOUT_S, self._send({"type": "websocket.send", "bytes": message}))
         except (TimeoutError, OSError, RuntimeError) as error:
             self.mux.lose()
             raise TunnelLost("the node does not take what is written to it") from error

@@ -7,6 +7,7 @@ import secrets
 import struct
 from typing import Final
 
+from portal.gateway.deadlines import within
 from portal.gateway.tunnel import frames
 from portal.gateway.tunnel.streams import TunnelLost
 
@@ -68,7 +69,6 @@ async def write_frame(writer: asyncio.StreamWriter, message: bytes) -> None:
         raise TunnelLost("the peer's socket is closed")
     try:
         writer.write(_LENGTH.pack(len(message)) + message)
-        async with asyncio.timeout(WRITE_TIMEOUT_S):
-            await writer.drain()
+        await within(WRITE_TIMEOUT_S, writer.drain())
     except (TimeoutError, OSError) as error:
         raise TunnelLost("the peer does not take what is written to it") from error
