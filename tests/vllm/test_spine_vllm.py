@@ -26,27 +26,22 @@ STOPPED_S = 5.0
 class World:
     """A running pool with one vLLM node."""
 
-    stack: Stack
-    key: str
+    client: httpx.Client
     model: str
     engine_url: str
 
     def request(self, **fields: Any) -> httpx.Response:
-        return self.client().post("/v1/chat/completions", json=self.body(**fields))
+        return self.client.post("/v1/chat/completions", json=self.body(**fields))
 
     def body(self, **fields: Any) -> dict[str, Any]:
         return {"model": self.model, "messages": [{"role": "user", "content": QUESTION}], **fields}
-
-    def client(self) -> httpx.Client:
-        headers = {"authorization": f"Bearer {self.key}"}
-        return httpx.Client(base_url=self.stack.gateway_url, headers=headers, timeout=60.0, trust_env=False)
 
     def record(self, request_id: str) -> dict[str, Any]:
         """The explainable record of a request, once it is written."""
         found: list[dict[str, Any]] = []
 
         def is_recorded() -> bool:
-            answer = self.client().get(f"/v1/requests/{request_id}")
+            answer = self.client.get(f"/v1/requests/{request_id}")
             if answer.status_code == 200:
                 found.append(answer.json())
             return bool(found)
@@ -76,7 +71,9 @@ def world(tmp_path_factory: pytest.TempPathFactory, vllm_program: str, tiny_chat
         try:
             stack.start()
             made = demo._populate(stack, plan)
-            yield World(stack, made["api_key"], made["model"], engine_url(stack.folder))
+            headers = {"authorization": f"Bearer {made['api_key']}"}
+            with httpx.Client(base_url=stack.gateway_url, headers=headers, timeout=60.0, trust_env=False) as client:
+                yield World(client, made["model"], engine_url(stack.folder))
         finally:
             stack.stop()
             ground.release()
@@ -108,7 +105,7 @@ def test_a_streamed_answer_is_billed_as_vllm_counted_it(world: World) -> None:
     before = world.counted()
 
     body = world.body(stream=True, max_tokens=40, temperature=0, stream_options={"include_usage": True})
-    with world.client().stream("POST", "/v1/chat/completions", json=body) as answer:
+    with world.client.stream("POST", "/v1/chat/completions", json=body) as answer:
         request_id = answer.headers["x-request-id"]
         lines = [line.removeprefix("data: ") for line in answer.iter_lines() if line.startswith("data: ")]
 
@@ -127,7 +124,7 @@ def test_an_aborted_stream_is_charged_for_what_was_delivered_and_vllm_stops(worl
 
     body = world.body(stream=True, max_tokens=400, messages=[{"role": "user", "content": "the " * 30}])
     body |= {"temperature": 1.0, "min_tokens": 390} if "min_tokens" in supported(world) else {}
-    with world.client().stream("POST", "/v1/chat/completions", json=body) as answer:
+    with world.client.stream("POST", "/v1/chat/completions", json=body) as answer:
         request_id = answer.headers["x-request-id"]
         for line in answer.iter_lines():
             if line.startswith("data: {"):
@@ -147,5 +144,5 @@ def test_an_aborted_stream_is_charged_for_what_was_delivered_and_vllm_stops(worl
 
 
 def supported(world: World) -> list[str]:
-    models = world.client().get("/v1/models").json()["data"]
+    models = world.client.get("/v1/models").json()["data"]
     return next((one.get("supported_parameters") or [] for one in models if one["id"] == world.model), [])
