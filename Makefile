@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE ?=
 DEMO_VLLM := $(if $(filter vllm,$(ENGINE)),$(if $(POOLHOUSE_VLLM),,.venv-vllm/.installed))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-break test check e2e test-vllm openapi format requirements
+.PHONY: help setup demo demo-break test check e2e screenshots test-vllm openapi format requirements
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +23,7 @@ setup: $(STAMP) ## Make .venv and install everything (done by the other targets 
 
 $(STAMP): requirements-dev.txt agent/pyproject.toml contrib/bootstrap.sh
 	@sh contrib/bootstrap.sh $(VENV)
+	@$(BIN)/python manage.py build_assets 1>&2
 	@touch $@
 
 demo: $(STAMP) $(DEMO_VLLM) ## Run the whole pool on this machine; ONCE=1 to the payout and out; PORT=, ENGINE_URL=, ENGINE=vllm
@@ -48,6 +49,9 @@ check: $(STAMP) ## Linters, types, import contracts, migrations, templates, Open
 
 e2e: $(STAMP) ## Browser tests with Debian's Chromium
 	POOLHOUSE_CHROMIUM="$$(sh contrib/browser.sh)" $(PYTEST) -m e2e
+
+screenshots: $(STAMP) ## Pictures of every page in both themes and two widths, into screenshots/
+	POOLHOUSE_CHROMIUM="$$(sh contrib/browser.sh)" $(PYTEST) -m e2e tests/e2e/screenshots.py
 
 test-vllm: $(STAMP) ## Install the CPU build of vLLM into .venv-vllm and run the tests marked vllm (Python 3.11 only)
 	@if ! $(BIN)/python -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))'; then \
