@@ -38,6 +38,7 @@ class Options:
     """What the command line asked for; `engine` is simulate, external or vllm."""
 
     port: int
+    folder: Path = FOLDER
     is_once: bool = False
     engine: str = "simulate"
     engine_url: str = ""
@@ -72,7 +73,7 @@ def _interrupt(_signal: int, _frame: object) -> None:
 @contextmanager
 def _folder(options: Options) -> Iterator[Path]:
     if not options.is_once:
-        yield FOLDER
+        yield options.folder
         return
     with tempfile.TemporaryDirectory(prefix="poolhouse-once-", ignore_cleanup_errors=True) as folder:
         yield Path(folder)

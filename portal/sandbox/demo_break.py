@@ -8,11 +8,12 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from threading import Event
 from typing import Any
 
 from portal.sandbox import demo_requests, waiting
-from portal.sandbox.demo import FOLDER, SETTINGS
+from portal.sandbox.demo import SETTINGS
 from portal.sandbox.ground import Ground
 from portal.sandbox.surroundings import CommandFailed, Surroundings
 
@@ -67,10 +68,10 @@ class Report:
         return not any(self.audit[name] for name in ("lost", "doubled", "unbooked", "ledger_differences"))
 
 
-def run(what: str) -> int:
+def run(what: str, *, folder: Path) -> int:
     """Break the part and print the report; return 0 where it is clean, 1 where it is not."""
     try:
-        report = _break(what)
+        report = _break(what, Ground(folder))
     except (NoDemo, CommandFailed, waiting.TookTooLong) as error:
         print(f"demo-break: {error}", file=sys.stderr)
         return 1
@@ -78,8 +79,7 @@ def run(what: str) -> int:
     return 0 if report.is_clean else 1
 
 
-def _break(what: str) -> Report:
-    ground = Ground(FOLDER)
+def _break(what: str, ground: Ground) -> Report:
     running = _running(ground)
     ports = ground.read("ports") | {"portal": int(running["public_url"].rpartition(":")[2])}
     stack = Surroundings(ground, ports=ports, settings=SETTINGS)

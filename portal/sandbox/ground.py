@@ -33,6 +33,7 @@ class Ground:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
+            self._lock.close()
             pid = self.read("run").get("supervisor", "unknown")
             raise AlreadyRunning(f"a demo already runs in {self.folder} (process {pid}): stop it first") from error
         for pid, started in self.read("run").get("processes", {}).items():
