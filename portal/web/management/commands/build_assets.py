@@ -29,6 +29,7 @@ class Command(BaseCommand):
     """Writes `static/generated/inter.woff2` and its stylesheet."""
 
     help = "Make the page font (static/generated/). Example: manage.py build_assets"
+    requires_system_checks = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the options."""
