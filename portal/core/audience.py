@@ -35,7 +35,7 @@ def declare(audience: Audience) -> Callable[[View], View]:
     """Mark a view (or a class-based view's `as_view()` result) with its audience; it does not guard it."""
 
     def mark(view: View) -> View:
-        view.audience = audience  # type: ignore[attr-defined]  the mark is what the matrix test looks for
+        view.audience = audience  # type: ignore[attr-defined]  # the mark is what the matrix test looks for
         return view
 
     return mark

@@ -30,6 +30,7 @@ def machines(pool: Pool) -> Iterator[list[Machine]]:
     """Two fresh machines, so that no breaker of another test is open."""
     made = [pool.machine(), pool.machine()]
     yield made
+    pool.disconnect()
     for machine in made:
         machine.node.deployments.update(desired="stopped")
 
