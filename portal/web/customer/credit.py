@@ -25,15 +25,6 @@ from portal.web.hosted import may_lead_to_stripe
 log = logging.getLogger(__name__)
 
 _KEY_LENGTH = 16
-KINDS = {
-    "topup": "Credit bought",
-    "promo_grant": "Promotional credit",
-    "promo_expiry": "Promotional credit expired",
-    "refund_reserved": "Refund under way",
-    "refund_failed": "Refund failed, credit returned",
-    "dispute_out": "Payment disputed",
-    "dispute_back": "Dispute won",
-}
 MEANINGS = {
     TopUpState.CREATED: "The payment page was not opened yet.",
     TopUpState.OPEN: "Stripe has not reported a payment yet. If you have paid, check again in a moment.",
@@ -83,13 +74,12 @@ def credit(request: OrganizationRequest) -> HttpResponse:
         if answer is not None:
             return answer
     organization = request.organization
-    moved = transactions.customer_movements(organization=organization.public_id)
     context = {
         "form": form,
         "currency": settings.CURRENCY.upper(),
         "balance": balances.customer_balance(organization=organization.public_id),
         "topups": selectors.topups_of(organization=organization),
-        "movements": [(row, KINDS.get(row.kind, row.kind.replace("_", " ").capitalize())) for row in moved],
+        "movements": transactions.customer_movements(organization=organization.public_id),
     }
     return render(request, "customer/credit.html", context)
 

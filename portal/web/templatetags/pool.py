@@ -13,7 +13,7 @@ from lucide.templatetags.lucide import lucide
 
 from portal.core import clock
 from portal.core.money import decimal_text, nano_from_minor
-from portal.web import charts, formats
+from portal.web import charts, formats, movements
 from portal.web.statuses import Status, status_of
 
 register = template.Library()
@@ -132,6 +132,12 @@ def codes(text: str) -> SafeString:
     return format_html_join(
         "", "{}", ((format_html("<code>{}</code>" if i % 2 else "{}", part),) for i, part in enumerate(parts))
     )
+
+
+@register.filter
+def movement(kind: str) -> str:
+    """Name a kind of ledger transaction in words."""
+    return movements.named(kind)
 
 
 @register.filter

@@ -1,0 +1,21 @@
+"""How a ledger transaction is named to the party whose accounts it moved: one set of words for every page."""
+
+_WORDS = {
+    "topup": "Credit bought",
+    "promo_grant": "Promotional credit",
+    "promo_expiry": "Promotional credit expired",
+    "refund_reserved": "Refund under way",
+    "refund_failed": "Refund failed, credit returned",
+    "dispute_out": "Payment disputed",
+    "dispute_back": "Dispute won",
+    "maturity": "Earnings became available",
+    "payout_reserved": "Set aside for a payout",
+    "payout_sent": "Paid out",
+    "payout_rejected": "Payout rejected, amount returned",
+    "transfer_reversed": "Payout reversed, amount returned",
+}
+
+
+def named(kind: str) -> str:
+    """Return the words for a kind of transaction; a kind without words of its own is spelled out."""
+    return _WORDS.get(kind, kind.replace("_", " ").capitalize())
