@@ -12,6 +12,10 @@ from typing import Any
 import httpx
 import pytest
 
+from portal.accounts.models import ApiKey
+from portal.accounts.services import keys
+from portal.audit.services import SYSTEM_ACTOR
+from portal.core import clock
 from tests.fakes import scripts
 from tests.integration.gateway.pool import MODEL, Gateway, Pool, until
 
@@ -103,6 +107,20 @@ def test_a_tunnel_moves(
     assert [_ask(client).status_code for client in clients] == [200, 200]
     assert len(moved.replies) == 2
     moved.stop()
+
+
+def test_a_revoked_key_is_refused_within_a_second_on_every_process(pool: Pool, first: Gateway, second: Gateway) -> None:
+    text = pool.new_key(pool.customer)
+    row = ApiKey.objects.latest("id")
+    with pool.client(first, key=text) as one, pool.client(second, key=text) as two:
+        for client in (one, two):
+            until("the key works", lambda client=client: client.get("/v1/models").status_code == 200, 3)
+
+        keys.revoke_key(organization=pool.customer, public_id=row.public_id, actor=SYSTEM_ACTOR, now=clock.now())
+
+        until("both refuse", lambda: {one.get("/v1/models").status_code, two.get("/v1/models").status_code} == {401}, 1)
+        assert one.get("/v1/models").json()["error"]["code"] == "revoked_api_key"
+        assert two.get("/v1/models").json()["error"]["code"] == "revoked_api_key"
 
 
 def test_the_peer_socket_lets_nobody_in_who_does_not_know_the_secret(pool: Pool, first: Gateway) -> None:
