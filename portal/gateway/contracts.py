@@ -5,8 +5,42 @@ Everything here is in memory. The snapshot is replaced as a whole, its entries n
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from ipaddress import IPv4Network, IPv6Network
 from typing import Any
 from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What an owner may do a minute and at once; None: nothing beyond the pool's own limit."""
+
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    parallel_requests: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetTerms:
+    """A budget that requests draw on: a key's, its project's or its organization's, named by public id."""
+
+    owner: str
+    period: str
+    cap_nano: int
+    zone: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPolicy:
+    """What a key may be used for. Empty networks: from anywhere; None: no restriction."""
+
+    models: frozenset[str] | None = None
+    networks: tuple[IPv4Network | IPv6Network, ...] = ()
+    countries: frozenset[str] | None = None
+    allows_tools: bool = True
+
+
+NO_LIMITS = Limits()
+OPEN_POLICY = KeyPolicy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +57,12 @@ class KeyEntry:
     monthly_cap_nano: int | None
     expires_at: float | None
     is_revoked: bool
+    policy: KeyPolicy = OPEN_POLICY
+    limits: Limits = NO_LIMITS
+    project: str | None = None
+    project_limits: Limits = NO_LIMITS
+    organization_limits: Limits = NO_LIMITS
+    budgets: tuple[BudgetTerms, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
