@@ -90,6 +90,7 @@ class Reader(models.TextChoices):
 
     BILLING = "billing"
     TRUST = "trust"
+    HOURS = "hours"
 
 
 class UsageQueue(models.Model):
@@ -156,3 +157,43 @@ class Spool(models.Model):
 
     def __str__(self) -> str:
         return self.public_id
+
+
+class UsageHour(models.Model):
+    """What one node served one key of one model in one hour of completion (UTC); written by one aggregator in order.
+
+    `claimed_*` and `counted_*` sum the attempts that have both, so that they may be compared.
+    """
+
+    hour = models.DateTimeField()
+    organization_id = models.BigIntegerField()
+    api_key_id = models.BigIntegerField()
+    provider_id = models.BigIntegerField()
+    node_id = models.BigIntegerField()
+    model_id = models.BigIntegerField()
+    attempts = models.BigIntegerField()
+    charged = models.BigIntegerField()
+    faults = models.BigIntegerField()
+    prompt_tokens = models.BigIntegerField()
+    cached_tokens = models.BigIntegerField()
+    completion_tokens = models.BigIntegerField()
+    claimed_tokens = models.BigIntegerField()
+    counted_tokens = models.BigIntegerField()
+    charge_nano = models.BigIntegerField()
+    provider_nano = models.BigIntegerField()
+    first_token_ms = models.BigIntegerField()
+    streams = models.BigIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["organization_id", "hour", "api_key_id", "node_id", "model_id"], name="usage_hour_once"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["provider_id", "hour"], name="usage_hour_by_provider"),
+            models.Index(fields=["node_id", "hour"], name="usage_hour_by_node"),
+        ]
+
+    def __str__(self) -> str:
+        return f"hour {self.hour:%Y-%m-%d %H}h of node {self.node_id}"

@@ -8,12 +8,13 @@ from portal.billing.rules import statements as rules
 from portal.billing.rules.differences import Difference
 from portal.billing.selectors import differences as selector
 from portal.core import db
+from portal.metering.selectors import hours
 
 
 def differences(*, now: datetime) -> list[Difference]:
     """Return all that differs, from one snapshot of the database; `now` decides what waits for too long."""
     with db.one_snapshot():
-        return [*selector.found(), *selector.waiting(now=now), *_damaged_statements()]
+        return [*selector.found(), *selector.waiting(now=now), *_damaged_statements(), *_differing_hours()]
 
 
 def _damaged_statements() -> Iterator[Difference]:
@@ -24,3 +25,8 @@ def _damaged_statements() -> Iterator[Difference]:
         gap = rules.from_json(statement.content).gap_nano
         if gap:
             yield Difference("statement_does_not_add_up", statement.number, "0", str(gap))
+
+
+def _differing_hours() -> Iterator[Difference]:
+    for day in hours.differing_days():
+        yield Difference("usage_hours_differ", str(day.day), day.recorded, day.summed)

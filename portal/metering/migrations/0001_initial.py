@@ -46,7 +46,12 @@ class Migration(migrations.Migration):
             name="UsageQueue",
             fields=[
                 ("id", models.BigAutoField(primary_key=True, serialize=False)),
-                ("reader", models.CharField(choices=[("billing", "Billing"), ("trust", "Trust")], max_length=8)),
+                (
+                    "reader",
+                    models.CharField(
+                        choices=[("billing", "Billing"), ("trust", "Trust"), ("hours", "Hours")], max_length=8
+                    ),
+                ),
                 ("opened_on", models.DateField()),
                 ("request_id", models.UUIDField()),
                 ("attempt", models.SmallIntegerField()),
@@ -58,7 +63,7 @@ class Migration(migrations.Migration):
                         fields=("reader", "opened_on", "request_id", "attempt"), name="usage_queued_once"
                     ),
                     models.CheckConstraint(
-                        condition=models.Q(("reader__in", ["billing", "trust"])), name="usage_reader_known"
+                        condition=models.Q(("reader__in", ["billing", "trust", "hours"])), name="usage_reader_known"
                     ),
                 ],
             },
@@ -85,6 +90,44 @@ class Migration(migrations.Migration):
             options={
                 "constraints": [
                     models.UniqueConstraint(fields=("spool", "spool_seq"), name="usage_refused_once"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="UsageHour",
+            fields=[
+                (
+                    "id",
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
+                ),
+                ("hour", models.DateTimeField()),
+                ("organization_id", models.BigIntegerField()),
+                ("api_key_id", models.BigIntegerField()),
+                ("provider_id", models.BigIntegerField()),
+                ("node_id", models.BigIntegerField()),
+                ("model_id", models.BigIntegerField()),
+                ("attempts", models.BigIntegerField()),
+                ("charged", models.BigIntegerField()),
+                ("faults", models.BigIntegerField()),
+                ("prompt_tokens", models.BigIntegerField()),
+                ("cached_tokens", models.BigIntegerField()),
+                ("completion_tokens", models.BigIntegerField()),
+                ("claimed_tokens", models.BigIntegerField()),
+                ("counted_tokens", models.BigIntegerField()),
+                ("charge_nano", models.BigIntegerField()),
+                ("provider_nano", models.BigIntegerField()),
+                ("first_token_ms", models.BigIntegerField()),
+                ("streams", models.BigIntegerField()),
+            ],
+            options={
+                "indexes": [
+                    models.Index(fields=["provider_id", "hour"], name="usage_hour_by_provider"),
+                    models.Index(fields=["node_id", "hour"], name="usage_hour_by_node"),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("organization_id", "hour", "api_key_id", "node_id", "model_id"), name="usage_hour_once"
+                    ),
                 ],
             },
         ),

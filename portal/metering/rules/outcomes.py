@@ -7,6 +7,7 @@ CUSTOMER_ABORT: Final = "customer_abort"
 CREDIT_END: Final = "credit_end"
 PLATFORM_CRASH: Final = "platform_crash"
 EMPTY: Final = "empty"
+NODE_FAULTS: Final = frozenset({"node_fault", "node_timeout"})
 
 _DELIVERED_IS_CHARGED = frozenset({COMPLETED, CUSTOMER_ABORT, CREDIT_END, PLATFORM_CRASH})
 _PROMPT_IS_CHARGED = frozenset({COMPLETED, CUSTOMER_ABORT, CREDIT_END})

@@ -18,7 +18,7 @@ def _batch(spool: Spool, count: int) -> list:
     return [make.usage_row(spool_id=spool.public_id, spool_seq=seq) for seq in range(1, count + 1)]
 
 
-def test_a_batch_is_stored_queued_for_both_readers_and_advances_the_spool():
+def test_a_batch_is_stored_queued_for_every_reader_and_advances_the_spool():
     spool = make.spool()
     rows = _batch(spool, 3)
 
@@ -26,7 +26,9 @@ def test_a_batch_is_stored_queued_for_both_readers_and_advances_the_spool():
 
     assert (outcome.new, outcome.known, outcome.shipped_seq) == (3, 0, 3)
     assert UsageRecord.objects.count() == 3
-    assert sorted(UsageQueue.objects.values_list("reader", flat=True)) == ["billing"] * 3 + ["trust"] * 3
+    assert (
+        sorted(UsageQueue.objects.values_list("reader", flat=True)) == ["billing"] * 3 + ["hours"] * 3 + ["trust"] * 3
+    )
     stored = UsageRecord.objects.get(request_id=rows[0].request_id)
     assert stored.content_hash == rows[0].content_hash()
     for name in (field.name for field in dataclasses.fields(rows[0])):

@@ -1,0 +1,47 @@
+"""The hourly sums: read by pages and exports, and compared with the records they came from."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+
+from django.db import connection
+
+_DIFFERING = """
+    WITH facts AS (
+        SELECT (usage.closed_at AT TIME ZONE 'UTC')::date AS day, count(*) AS attempts,
+            sum(usage.charge_nano) AS charge, sum(usage.provider_nano) AS earned,
+            sum(usage.prompt_tokens + usage.completion_tokens) AS tokens
+        FROM metering_usagerecord usage
+        WHERE usage.opened_on >= %(since)s AND NOT EXISTS (
+            SELECT 1 FROM metering_usagequeue queue WHERE queue.reader = 'hours' AND queue.opened_on = usage.opened_on
+                AND queue.request_id = usage.request_id AND queue.attempt = usage.attempt)
+        GROUP BY 1
+    ), sums AS (
+        SELECT (hour AT TIME ZONE 'UTC')::date AS day, sum(attempts) AS attempts, sum(charge_nano) AS charge,
+            sum(provider_nano) AS earned, sum(prompt_tokens + completion_tokens) AS tokens
+        FROM metering_usagehour GROUP BY 1
+    )
+    SELECT day, concat_ws('/', facts.attempts, facts.tokens, facts.charge, facts.earned),
+        concat_ws('/', sums.attempts, sums.tokens, sums.charge, sums.earned)
+    FROM facts FULL JOIN sums USING (day)
+    WHERE day > %(since)s AND (facts.attempts, facts.tokens, facts.charge, facts.earned)
+        IS DISTINCT FROM (sums.attempts, sums.tokens, sums.charge, sums.earned)
+    ORDER BY day
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class DifferingDay:
+    """A day whose hours are not what its records come to; both as attempts/tokens/charge/earned."""
+
+    day: date
+    recorded: str
+    summed: str
+
+
+def differing_days(*, since: date = date.min) -> Iterator[DifferingDay]:
+    """Yield the days after `since` whose hours differ from their records, those still queued left out."""
+    with connection.cursor() as cursor:
+        cursor.execute(_DIFFERING, {"since": since})
+        for day, recorded, summed in cursor.fetchall():
+            yield DifferingDay(day, recorded, summed)
