@@ -285,6 +285,16 @@ class Migration(migrations.Migration):
                         on_delete=django.db.models.deletion.PROTECT, related_name="+", to="catalog.catalogmodel"
                     ),
                 ),
+                (
+                    "provider",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="providers.provider",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
@@ -530,11 +540,15 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name="priceversion",
-            constraint=models.UniqueConstraint(fields=("model", "version"), name="price_version_once"),
+            constraint=models.UniqueConstraint(
+                fields=("model", "provider", "version"), name="price_version_once", nulls_distinct=False
+            ),
         ),
         migrations.AddConstraint(
             model_name="priceversion",
-            constraint=models.UniqueConstraint(fields=("model", "effective_from"), name="price_effective_once"),
+            constraint=models.UniqueConstraint(
+                fields=("model", "provider", "effective_from"), name="price_effective_once", nulls_distinct=False
+            ),
         ),
         migrations.AddConstraint(
             model_name="priceversion",

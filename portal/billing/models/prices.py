@@ -5,9 +5,15 @@ from django.db.models import F, Q
 
 
 class PriceVersion(models.Model):
-    """The price of one model from `effective_from`: nano per million tokens, and nano per request."""
+    """The price of one model from `effective_from`: nano per million tokens, and nano per request.
+
+    Without a provider it is the public price; with one it is what that provider asks for the model on private nodes.
+    """
 
     model = models.ForeignKey("catalog.CatalogModel", on_delete=models.PROTECT, related_name="+")
+    provider = models.ForeignKey(
+        "providers.Provider", null=True, blank=True, on_delete=models.PROTECT, related_name="+"
+    )
     version = models.PositiveIntegerField()
     prompt_nano_per_mtok = models.BigIntegerField()
     cached_nano_per_mtok = models.BigIntegerField()
@@ -19,8 +25,12 @@ class PriceVersion(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["model", "version"], name="price_version_once"),
-            models.UniqueConstraint(fields=["model", "effective_from"], name="price_effective_once"),
+            models.UniqueConstraint(
+                fields=["model", "provider", "version"], name="price_version_once", nulls_distinct=False
+            ),
+            models.UniqueConstraint(
+                fields=["model", "provider", "effective_from"], name="price_effective_once", nulls_distinct=False
+            ),
             models.CheckConstraint(
                 condition=Q(
                     prompt_nano_per_mtok__gte=0,

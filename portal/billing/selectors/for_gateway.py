@@ -24,13 +24,22 @@ def prices_digest(*, at: datetime) -> tuple[int, int, int]:
 
 
 def prices_from(*, at: datetime) -> dict[int, list[PriceVersion]]:
-    """Return by model the version in force at `at` and those that come later, in order."""
+    """Return by model the public version in force at `at` and those that come later, in order."""
     found: dict[int, list[PriceVersion]] = {}
-    for row in PriceVersion.objects.order_by("model_id", "effective_from"):
+    for row in PriceVersion.objects.filter(provider=None).order_by("model_id", "effective_from"):
         versions = found.setdefault(row.model_id, [])
         if versions and row.effective_from <= at:
             versions.clear()
         versions.append(row)
+    return found
+
+
+def private_prices() -> dict[tuple[int, int], list[PriceVersion]]:
+    """Return every private version by provider and model, in the order in which they take effect."""
+    found: dict[tuple[int, int], list[PriceVersion]] = {}
+    for row in PriceVersion.objects.exclude(provider=None).order_by("provider_id", "model_id", "effective_from"):
+        if row.provider_id is not None:
+            found.setdefault((row.provider_id, row.model_id), []).append(row)
     return found
 
 

@@ -11,8 +11,9 @@ from portal.core.money import BPS
 
 
 def price_at(*, model_id: int, at: datetime) -> PriceVersion:
-    """Return the model's price version in force at `at`. Raises PriceMissing."""
-    found = PriceVersion.objects.filter(model_id=model_id, effective_from__lte=at).order_by("-effective_from").first()
+    """Return the model's public price version in force at `at`. Raises PriceMissing."""
+    rows = PriceVersion.objects.filter(model_id=model_id, provider=None, effective_from__lte=at)
+    found = rows.order_by("-effective_from").first()
     if found is None:
         raise PriceMissing(f"model {model_id} has no price at {at.isoformat()}", fix="set a price for it")
     return found
@@ -26,9 +27,9 @@ def share_at(*, provider_id: int | None, at: datetime) -> int:
     return found.share_bps if found else BPS - int(settings.PLATFORM_FEE_BPS)
 
 
-def price_history(*, model_id: int, limit: int = 100) -> QuerySet[PriceVersion]:
-    """Return the model's price versions, newest first."""
-    return PriceVersion.objects.filter(model_id=model_id).order_by("-effective_from")[:limit]
+def price_history(*, model_id: int, provider_id: int | None = None, limit: int = 100) -> QuerySet[PriceVersion]:
+    """Return the model's public price versions, or the provider's private ones, newest first."""
+    return PriceVersion.objects.filter(model_id=model_id, provider_id=provider_id).order_by("-effective_from")[:limit]
 
 
 def share_history(*, limit: int = 100) -> QuerySet[ShareVersion]:
@@ -41,13 +42,14 @@ def version(*, price_version_id: int) -> PriceVersion | None:
     return PriceVersion.objects.filter(pk=price_version_id).first()
 
 
-def prices_at(*, at: datetime) -> dict[int, PriceVersion]:
-    """Return every model's price version in force at `at`, by model id."""
-    rows = PriceVersion.objects.filter(effective_from__lte=at).order_by("model_id", "-effective_from")
+def prices_at(*, at: datetime, provider_id: int | None = None) -> dict[int, PriceVersion]:
+    """Return every model's public price version in force at `at`, or the provider's private one, by model id."""
+    rows = PriceVersion.objects.filter(effective_from__lte=at, provider_id=provider_id)
+    rows = rows.order_by("model_id", "-effective_from")
     return {row.model_id: row for row in rows.distinct("model_id")}
 
 
 def all_upcoming(*, now: datetime, limit: int = 100) -> QuerySet[PriceVersion]:
-    """Return price versions that are not in force yet, soonest first."""
-    rows = PriceVersion.objects.filter(effective_from__gt=now).select_related("model")
+    """Return public price versions that are not in force yet, soonest first."""
+    rows = PriceVersion.objects.filter(effective_from__gt=now, provider=None).select_related("model")
     return rows.order_by("effective_from", "id")[:limit]

@@ -20,19 +20,30 @@ HIGHEST_NANO = 10**15  # a million units of the currency for a million tokens: b
 
 
 def set_price(
-    *, model: CatalogModel, terms: PriceTerms, actor: Actor, now: datetime, effective_from: datetime | None = None
+    *,
+    model: CatalogModel,
+    terms: PriceTerms,
+    actor: Actor,
+    now: datetime,
+    effective_from: datetime | None = None,
+    provider: Provider | None = None,
 ) -> PriceVersion:
-    """Write the model's next price version. Raises UnsoundPrice, PriceInThePast, Conflict for a taken moment."""
+    """Write the model's next public price, or the provider's next one for its private nodes.
+
+    Raises UnsoundPrice, PriceInThePast, Conflict for a taken moment.
+    """
     require_sound(terms)
     starts = _start(effective_from, now)
-    with db.advisory_lock(f"poolhouse.billing.price.{model.pk}"):
-        versions = PriceVersion.objects.filter(model=model)
+    scope = provider.public_id if provider else "public"
+    with db.advisory_lock(f"poolhouse.billing.price.{model.pk}.{scope}"):
+        versions = PriceVersion.objects.filter(model=model, provider=provider)
         if versions.filter(effective_from=starts).exists():
             raise Conflict(
                 f"{model.public_id} already has a price from {starts.isoformat()}", fix="choose a later time"
             )
         version = PriceVersion.objects.create(
             model=model,
+            provider=provider,
             version=(versions.aggregate(last=Max("version"))["last"] or 0) + 1,
             prompt_nano_per_mtok=terms.prompt_nano_per_mtok,
             cached_nano_per_mtok=terms.cached_nano_per_mtok,
@@ -47,7 +58,7 @@ def set_price(
             event="price.set",
             subject=model.public_id,
             now=now,
-            detail={"version": version.version, "effective_from": starts.isoformat()},
+            detail={"version": version.version, "effective_from": starts.isoformat(), "scope": scope},
         )
         bus.announce("prices", model.public_id)
     return version

@@ -12,6 +12,7 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
+        ("accounts", "0001_initial"),
         ("catalog", "0002_catalog_guards"),
         ("providers", "0001_initial"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
@@ -77,6 +78,7 @@ class Migration(migrations.Migration):
                 ("state_reason", models.CharField(blank=True, max_length=240)),
                 ("state_changed_at", models.DateTimeField()),
                 ("is_drain_wanted", models.BooleanField(default=False)),
+                ("is_private", models.BooleanField(default=False)),
                 ("agent_wish", models.CharField(default="serve", max_length=8)),
                 ("is_simulated", models.BooleanField(default=False)),
                 ("generation", models.BigIntegerField(default=0)),
@@ -379,5 +381,37 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="nodesession",
             constraint=models.UniqueConstraint(fields=("node", "generation"), name="session_generation_once"),
+        ),
+        migrations.CreateModel(
+            name="NodeGuest",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("named_by", models.CharField(max_length=64)),
+                ("named_at", models.DateTimeField()),
+                ("accepted_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "node",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="guests", to="nodes.node"
+                    ),
+                ),
+                (
+                    "organization",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="+", to="accounts.organization"
+                    ),
+                ),
+            ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("node", "organization"), name="node_guest_once"),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("accepted_at__isnull", True), ("accepted_at__gte", models.F("named_at")), _connector="OR"
+                        ),
+                        name="node_guest_accepts_after_being_named",
+                    ),
+                ],
+            },
         ),
     ]

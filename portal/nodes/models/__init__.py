@@ -2,6 +2,7 @@
 
 from portal.nodes.models.deployments import Deployment, DesiredState, EngineKind, ObservedState
 from portal.nodes.models.enrolment import EnrolmentToken, NodeSession, SessionChallenge
+from portal.nodes.models.guests import NodeGuest
 from portal.nodes.models.nodes import Gpu, Node, NodeClass, NodeEvent, NodeOrigin, NodeState
 from portal.nodes.models.tunnels import Tunnel
 
@@ -14,6 +15,7 @@ __all__ = [
     "Node",
     "NodeClass",
     "NodeEvent",
+    "NodeGuest",
     "NodeOrigin",
     "NodeSession",
     "NodeState",

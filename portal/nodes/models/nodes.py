@@ -59,6 +59,7 @@ class Node(models.Model):
     state_reason = models.CharField(max_length=240, blank=True)
     state_changed_at = models.DateTimeField()
     is_drain_wanted = models.BooleanField(default=False)
+    is_private = models.BooleanField(default=False)
     agent_wish = models.CharField(max_length=8, default="serve")
     is_simulated = models.BooleanField(default=False)
     generation = models.BigIntegerField(default=0)
