@@ -31,12 +31,16 @@ class BudgetTerms:
 
 @dataclass(frozen=True, slots=True)
 class KeyPolicy:
-    """What a key may be used for. Empty networks: from anywhere; None: no restriction."""
+    """What a key may be used for. Empty networks: from anywhere; None: no restriction.
+
+    Private nodes come first where the organization has any; `is_private_only` forbids the public pool after them.
+    """
 
     models: frozenset[str] | None = None
     networks: tuple[IPv4Network | IPv6Network, ...] = ()
     countries: frozenset[str] | None = None
     allows_tools: bool = True
+    is_private_only: bool = False
 
 
 NO_LIMITS = Limits()
@@ -63,6 +67,7 @@ class KeyEntry:
     project_limits: Limits = NO_LIMITS
     organization_limits: Limits = NO_LIMITS
     budgets: tuple[BudgetTerms, ...] = ()
+    is_replaced: bool = False  # found by a secret that rotation replaced; `expires_at` is then the end of its grace
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +118,10 @@ class TunnelEntry:
 
 @dataclass(frozen=True, slots=True)
 class NodeEntry:
-    """A node that may be routed to. `models` maps model id to its concurrency limit."""
+    """A node as the snapshot knows it. `models` maps model id to its concurrency limit.
+
+    Only a routable node gets requests, and a private one only those of the organizations that may use it.
+    """
 
     id: int
     public_id: str
@@ -128,17 +136,36 @@ class NodeEntry:
     models: Mapping[int, int]
     models_without_tolerance: frozenset[int]
     tunnel: TunnelEntry | None
+    is_routable: bool = True
+    is_private: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateNode:
+    """A private node with one of its models, as one organization may use it.
+
+    `prices` are its provider's own for the model, ordered by `effective_from`; none: the public price holds.
+    `unaccepted` has the ids of those that were set after the organization accepted, and are dearer.
+    """
+
+    node: NodeEntry
+    prices: tuple[PriceEntry, ...] = ()
+    unaccepted: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All that a request needs to be admitted and routed. `keys` is by SHA-256 (32 bytes) of the full key text."""
+    """All that a request needs to be admitted and routed. `keys` is by SHA-256 (32 bytes) of the full key text.
+
+    `nodes_by_model` has the public pool; `private_nodes` is by organization id and model id.
+    """
 
     keys: Mapping[bytes, KeyEntry]
     models: Mapping[str, ModelEntry]
     nodes: Mapping[int, NodeEntry]
     nodes_by_model: Mapping[int, tuple[NodeEntry, ...]]
     loaded_at: float
+    private_nodes: Mapping[tuple[int, int], tuple[PrivateNode, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
