@@ -8,7 +8,7 @@ _SLACK_BPS = 20
 _BPS = 10_000
 _FULL_WEIGHT = 1.0
 _UNMEASURED_WEIGHT = 0.8
-_DISTRUSTED_WEIGHT = 0.5
+DISTRUSTED_WEIGHT = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,5 +43,5 @@ def exceeds_model(*, own: Sums, others: Sums) -> bool:
 def weight(*, has_tolerance: bool, is_measured: bool) -> float:
     """Return the node's weight in routing: full, less while little is known of it, least once it was caught."""
     if not has_tolerance:
-        return _DISTRUSTED_WEIGHT
+        return DISTRUSTED_WEIGHT
     return _FULL_WEIGHT if is_measured else _UNMEASURED_WEIGHT

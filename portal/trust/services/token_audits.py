@@ -1,8 +1,9 @@
 """Compares what nodes claim with what we counted, record by record, each exactly once."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Sequence
 from datetime import datetime
+from typing import Any
 
 from django.db import connection, transaction
 from django.db.models import Sum
@@ -17,6 +18,8 @@ from portal.trust import locks
 from portal.trust.models import TokenBias
 from portal.trust.rules import bias
 from portal.trust.rules.bias import Sums
+from portal.trust.rules.engine_counters import Tokens
+from portal.trust.services import engine_audits
 
 _TAKE = """
     WITH taken AS (
@@ -25,7 +28,7 @@ _TAKE = """
         ) RETURNING opened_on, request_id, attempt
     )
     SELECT node_id, model_id, outcome = 'completed', claimed_prompt_tokens, counted_prompt_tokens,
-           claimed_completion_tokens, counted_completion_tokens
+           claimed_completion_tokens, counted_completion_tokens, charge_nano > 0
     FROM taken JOIN metering_usagerecord USING (opened_on, request_id, attempt)
 """
 _FIELDS = (
@@ -45,12 +48,23 @@ def audit_usage(*, now: datetime, limit: int = 1000) -> int:
             taken = cursor.fetchall()
         sums: dict[tuple[int, int], list[tuple[int, ...]]] = defaultdict(list)
         ends = dict(CatalogModel.objects.values_list("pk", "end_tokens"))
-        for node_id, model_id, is_whole, *counts in taken:
+        for node_id, model_id, is_whole, *counts, _ in taken:
             if model_id in ends and None not in counts:
                 sums[node_id, model_id].append((*counts, ends[model_id] if is_whole else 0))
-        known = set(Node.objects.filter(pk__in={node for node, _ in sums}).values_list("pk", flat=True))
+        known = set(Node.objects.filter(pk__in={row[0] for row in taken}).values_list("pk", flat=True))
         _add({pair: rows for pair, rows in sums.items() if pair[0] in known}, now)
+        engine_audits.add_claims(_claims(taken, nodes=known, models=ends))
     return len(taken)
+
+
+def _claims(
+    taken: Sequence[tuple[Any, ...]], *, nodes: Container[int], models: Container[int]
+) -> dict[tuple[int, int], Tokens]:
+    claims: dict[tuple[int, int], Tokens] = defaultdict(Tokens)
+    for node_id, model_id, _, claimed_prompt, _, claimed_completion, _, is_charged in taken:
+        if is_charged and node_id in nodes and model_id in models:
+            claims[node_id, model_id] += Tokens(claimed_prompt or 0, claimed_completion or 0)
+    return claims
 
 
 def _add(sums: dict[tuple[int, int], list[tuple[int, ...]]], now: datetime) -> None:

@@ -38,7 +38,7 @@ def test_an_honest_node_keeps_its_tolerance_and_earns_full_weight(market):
     assert taken == 20
     assert (row.attempts, row.counted_completion_tokens, row.allowed_tokens) == (20, 2_000, 20)
     assert row.has_tolerance
-    assert for_gateway.standings()[market.node.pk].weight == 1.0
+    assert for_gateway.standings(now=metering.AT)[market.node.pk].weight == 1.0
 
 
 def test_two_percent_too_much_over_a_thousand_tokens_costs_the_tolerance(market):
@@ -46,7 +46,7 @@ def test_two_percent_too_much_over_a_thousand_tokens_costs_the_tolerance(market)
 
     token_audits.audit_usage(now=metering.AT)
 
-    standing = for_gateway.standings()[market.node.pk]
+    standing = for_gateway.standings(now=metering.AT)[market.node.pk]
     assert not TokenBias.objects.get().has_tolerance
     assert standing.models_without_tolerance == {market.model.pk}
     assert standing.weight == 0.5
@@ -60,7 +60,7 @@ def test_below_a_thousand_tokens_nothing_is_said(market):
     token_audits.audit_usage(now=metering.AT)
 
     assert TokenBias.objects.get().has_tolerance
-    assert for_gateway.standings()[market.node.pk].weight == 0.8
+    assert for_gateway.standings(now=metering.AT)[market.node.pk].weight == 0.8
 
 
 def test_what_all_nodes_of_a_model_show_is_the_models_own(market):
@@ -94,7 +94,7 @@ def test_old_sums_fade(market):
     assert TokenBias.objects.get().counted_completion_tokens == 55_000
 
 
-def test_each_record_is_taken_once_and_billings_queue_is_left_alone(market):
+def test_each_record_is_taken_once_and_other_readers_queues_are_left_alone(market):
     _serve(market, claimed=101, counted=100, times=3)
 
     first = token_audits.audit_usage(now=metering.AT, limit=2)
@@ -103,7 +103,7 @@ def test_each_record_is_taken_once_and_billings_queue_is_left_alone(market):
 
     assert (first, second, third) == (2, 1, 0)
     assert TokenBias.objects.get().attempts == 3
-    assert set(UsageQueue.objects.values_list("reader", flat=True)) == {Reader.BILLING}
+    assert set(UsageQueue.objects.values_list("reader", flat=True)) == {Reader.BILLING, Reader.HOURS}
 
 
 def test_a_record_without_our_count_says_nothing(market):
@@ -135,11 +135,11 @@ def test_the_digest_moves_with_the_standing_and_not_with_every_record(market):
     PricedModelFactory()
     _serve(market, claimed=101, counted=100, times=11)
     token_audits.audit_usage(now=metering.AT)
-    before = for_gateway.standings_digest()
+    before = for_gateway.standings_digest(now=metering.AT)
     _serve(market, claimed=101, counted=100)
     token_audits.audit_usage(now=metering.AT)
-    same = for_gateway.standings_digest()
+    same = for_gateway.standings_digest(now=metering.AT)
     _serve(market, claimed=200, counted=100, times=2)
     token_audits.audit_usage(now=metering.AT)
 
-    assert same == before != for_gateway.standings_digest()
+    assert same == before != for_gateway.standings_digest(now=metering.AT)
