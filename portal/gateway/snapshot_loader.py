@@ -6,12 +6,12 @@ from datetime import datetime
 from typing import Final
 
 from portal.accounts.selectors import for_gateway as keys
-from portal.accounts.selectors.for_gateway import KeyRow
 from portal.billing.models import PriceVersion
 from portal.billing.selectors import for_gateway as prices
 from portal.catalog.models import CatalogModel
 from portal.catalog.selectors import for_gateway as models
 from portal.gateway.contracts import KeyEntry, ModelEntry, NodeEntry, PriceEntry, Snapshot, TunnelEntry
+from portal.gateway.snapshot_keys import KeyEntries
 from portal.nodes.selectors import for_gateway as nodes
 from portal.nodes.selectors.for_gateway import NodeRow
 from portal.providers.selectors import for_gateway as providers
@@ -29,6 +29,7 @@ class SnapshotLoader:
         self._snapshot = EMPTY
         self._key_digests: dict[int, str] = {}
         self._keys: dict[int, dict[bytes, KeyEntry]] = {}
+        self._entries = KeyEntries()
         self._models_digest: object = None
         self._nodes_digest: object = None
 
@@ -49,8 +50,10 @@ class SnapshotLoader:
             return
         kept = {bucket: entries for bucket, entries in self._keys.items() if bucket in digests}
         for bucket in changed:
-            rows = keys.keys_in_bucket(bucket=bucket)
-            kept[bucket] = {bytes.fromhex(row.digest): _key(row) for row in rows}
+            found: dict[bytes, KeyEntry] = {}
+            for row in keys.keys_in_bucket(bucket=bucket):
+                found.update(self._entries.of(row))
+            kept[bucket] = found
         self._keys, self._key_digests = kept, digests
         merged: dict[bytes, KeyEntry] = {}
         for entries in kept.values():
@@ -71,11 +74,11 @@ class SnapshotLoader:
             nodes.nodes_digest(),
             providers.providers_digest(),
             prices.prices_digest(at=now),
-            trust.standings_digest(),
+            trust.standings_digest(now=now),
         )
         if digest == self._nodes_digest:
             return
-        owners, standings = providers.providers(), trust.standings()
+        owners, standings = providers.providers(), trust.standings(now=now)
         shares, usual_share = prices.shares_at(at=now)
         entries: dict[int, NodeEntry] = {}
         by_model: dict[int, list[NodeEntry]] = {}
@@ -105,21 +108,6 @@ def distrusting(snapshot: Snapshot, *, suspects: Iterable[str]) -> Snapshot:
         for digest, entry in snapshot.keys.items()
     }
     return replace(snapshot, keys=entries)
-
-
-def _key(row: KeyRow) -> KeyEntry:
-    return KeyEntry(
-        id=row.id,
-        public_id=row.public_id,
-        organization_id=row.organization_id,
-        organization=row.organization,
-        is_organization_active=row.is_organization_active,
-        node_classes=frozenset(row.node_classes),
-        tools_on_any_class=row.tools_on_any_class,
-        monthly_cap_nano=row.monthly_cap_nano,
-        expires_at=row.expires_at.timestamp() if row.expires_at else None,
-        is_revoked=row.is_revoked,
-    )
 
 
 def _model(row: CatalogModel, versions: list[PriceVersion]) -> ModelEntry:

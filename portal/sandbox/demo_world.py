@@ -265,15 +265,15 @@ def _post(url: str, action: str) -> None:
 
 
 def _key(customer: "Organization", owner: "User", *, now: datetime) -> str:
+    from portal.accounts.rules.key_terms import KeyTerms
+    from portal.accounts.rules.terms import Budget
     from portal.accounts.services import keys
     from portal.core.money import NANO_PER_UNIT
 
+    budget = Budget(cap_nano=CREDIT_MINOR * NANO_PER_UNIT // 100)
     created = keys.create_key(
         organization=customer,
-        name="Demo key",
-        node_classes=["house", "contracted"],
-        monthly_cap_nano=CREDIT_MINOR * NANO_PER_UNIT // 100,
-        expires_at=None,
+        terms=KeyTerms(name="Demo key", budget=budget),
         created_by=owner,
         actor=_actor(owner),
         now=now,

@@ -35,7 +35,7 @@ def fill(world: World, now: datetime) -> None:
     posting.post_usage(now=now)
     maturity.mature(now=now)
     ApiKeyFactory(organization=organization, name="nightly evaluation", revoked_at=now - timedelta(days=2))
-    ApiKeyFactory(organization=organization, name="staging backend", monthly_cap_nano=25 * NANO_PER_UNIT)
+    ApiKeyFactory(organization=organization, name="staging backend", budget_cap_nano=25 * NANO_PER_UNIT)
     InvitationFactory(organization=organization, invited_by=world.customer.owner)
     EnrolmentTokenFactory(provider=world.provider, created_at=now, expires_at=now + timedelta(hours=1))
 

@@ -1,7 +1,23 @@
-"""People, the organizations they act for, and the keys that act for an organization."""
+"""People, the organizations they act for, their projects, and the keys that act for an organization."""
 
-from portal.accounts.models.keys import ApiKey
+from portal.accounts.models.keys import AlertKind, ApiKey, KeyAlert, KeySighting, RetiredSecret
 from portal.accounts.models.organizations import Invitation, Membership, Organization, OrganizationState, Role
+from portal.accounts.models.projects import Project
+from portal.accounts.models.terms import BudgetPeriod
 from portal.accounts.models.users import User
 
-__all__ = ["ApiKey", "Invitation", "Membership", "Organization", "OrganizationState", "Role", "User"]
+__all__ = [
+    "AlertKind",
+    "ApiKey",
+    "BudgetPeriod",
+    "Invitation",
+    "KeyAlert",
+    "KeySighting",
+    "Membership",
+    "Organization",
+    "OrganizationState",
+    "Project",
+    "RetiredSecret",
+    "Role",
+    "User",
+]

@@ -2,6 +2,7 @@
 
 from django.db import models
 
+from portal.accounts.models.terms import LIMITS, Budgeted, Limited, period_known, positive_or_none
 from portal.core import ids
 
 
@@ -25,8 +26,11 @@ class Role(models.TextChoices):
     READ_ONLY = "read_only", "Read-only"
 
 
-class Organization(models.Model):
-    """A customer, a provider, or both at once."""
+class Organization(Limited, Budgeted):
+    """A customer, a provider, or both at once.
+
+    Its limits and budget are its own and hold over all its keys together; the ceilings are the operator's.
+    """
 
     public_id = models.CharField(max_length=40, unique=True, default=_organization_id, editable=False)
     name = models.CharField(max_length=120)
@@ -35,10 +39,19 @@ class Organization(models.Model):
     is_customer = models.BooleanField(default=True)
     is_provider = models.BooleanField(default=False)
     time_zone = models.CharField(max_length=64, default="UTC")
+    ceiling_requests_per_minute = models.BigIntegerField(null=True, blank=True)
+    ceiling_tokens_per_minute = models.BigIntegerField(null=True, blank=True)
+    ceiling_parallel_requests = models.BigIntegerField(null=True, blank=True)
+    alerts_new_network = models.BooleanField(default=True)
+    alerts_new_country = models.BooleanField(default=True)
+    alerts_spend_spike = models.BooleanField(default=True)
     created_at = models.DateTimeField()
 
     class Meta:
         constraints = [
+            positive_or_none("organization_limits_positive", *LIMITS, "budget_cap_nano"),
+            positive_or_none("organization_ceilings_positive", *(f"ceiling_{name}" for name in LIMITS)),
+            period_known("organization_period_known"),
             models.CheckConstraint(
                 condition=models.Q(state__in=OrganizationState.values), name="organization_state_known"
             ),

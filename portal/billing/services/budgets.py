@@ -154,7 +154,7 @@ def window_end(now: datetime) -> datetime:
 def _window(api_key_id: int, at: datetime) -> BudgetWindow:
     """Return the window of that month with the key's cap of today."""
     month = periods.month_of(at)
-    cap = ApiKey.objects.values_list("monthly_cap_nano", flat=True).get(pk=api_key_id) or 0
+    cap = ApiKey.objects.values_list("budget_cap_nano", flat=True).get(pk=api_key_id) or 0
     window, is_new = BudgetWindow.objects.get_or_create(
         api_key_id=api_key_id,
         starts_at=month.starts_at,

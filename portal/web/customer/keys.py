@@ -11,6 +11,7 @@ from django.urls import path
 
 from portal.accounts.models import ApiKey, Role
 from portal.accounts.rules import key_terms
+from portal.accounts.rules.terms import Budget
 from portal.accounts.selectors import keys as key_selectors
 from portal.accounts.services import keys as key_services
 from portal.billing.selectors.key_spend import spent_by_key
@@ -47,7 +48,7 @@ class KeyForm(forms.Form):
     monthly_cap = forms.CharField(
         label="Monthly cap",
         required=False,
-        initial=decimal_text(key_terms.DEFAULT_MONTHLY_CAP_NANO),
+        initial=decimal_text(key_terms.DEFAULT_BUDGET.cap_nano or 0),
         help_text="Starts again on the first of each month, 00:00 UTC. Empty: no cap beside the credit.",
     )
     expires_on = forms.DateField(
@@ -110,13 +111,16 @@ def revoke(request: OrganizationRequest, key: str) -> HttpResponse:
 
 
 def _create(request: OrganizationRequest, form: KeyForm) -> key_services.CreatedKey:
+    wanted = form.cleaned_data
     return key_services.create_key(
         organization=request.organization,
-        name=form.cleaned_data["name"],
-        node_classes=form.cleaned_data["node_classes"],
-        tools_on_any_class=form.cleaned_data["tools_on_any_class"],
-        monthly_cap_nano=form.cleaned_data["monthly_cap"],
-        expires_at=form.cleaned_data["expires_on"],
+        terms=key_terms.KeyTerms(
+            name=wanted["name"],
+            node_classes=tuple(wanted["node_classes"]),
+            budget=Budget(cap_nano=wanted["monthly_cap"]),
+            expires_at=wanted["expires_on"],
+            tools_on_any_class=wanted["tools_on_any_class"],
+        ),
         created_by=request.user,
         actor=request.actor,
         now=clock.now(),
@@ -124,7 +128,7 @@ def _create(request: OrganizationRequest, form: KeyForm) -> key_services.Created
 
 
 def _field_of(error: DomainError, form: KeyForm) -> str | None:
-    name = "expires_on" if error.param == "expires_at" else error.param
+    name = {"expires_at": "expires_on", "budget_cap": "monthly_cap"}.get(error.param or "", error.param)
     return name if name in form.fields else None
 
 
@@ -133,7 +137,7 @@ def _row(key: ApiKey, spent_nano: int, now: datetime) -> dict[str, object]:
         "key": key,
         "state": state_of(key, now),
         "spent_nano": spent_nano,
-        "share": _share(spent_nano, key.monthly_cap_nano),
+        "share": _share(spent_nano, key.budget_cap_nano),
         "is_live": state_of(key, now) == "active",
     }
 

@@ -3,14 +3,18 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from portal.accounts.models import ApiKey, OrganizationState
+from portal.accounts.models import ApiKey, Organization, OrganizationState
 from portal.accounts.rules import key_text
+from portal.accounts.rules.key_terms import KeyTerms
+from portal.accounts.rules.terms import Budget
 from portal.accounts.services import keys, organizations
 from portal.accounts.services.organizations import OrganizationSuspended
 from portal.audit.models import AuditEvent
@@ -20,14 +24,13 @@ from tests.factories.accounts import ApiKeyFactory
 from tests.world import World
 
 ACTOR = Actor(public_id="user_test", address="203.0.113.9")
-TERMS = {
-    "name": "staging",
-    "node_classes": ["contracted", "house"],
-    "monthly_cap_nano": 25_000_000_000,
-    "expires_at": None,
-    "created_by": None,
-    "actor": ACTOR,
-}
+TERMS = KeyTerms(name="staging", node_classes=("contracted", "house"), budget=Budget(25_000_000_000))
+
+
+def create(organization: Organization, *, now: datetime, **changes: Any) -> keys.CreatedKey:
+    return keys.create_key(
+        organization=organization, terms=replace(TERMS, **changes), created_by=None, actor=ACTOR, now=now
+    )
 
 
 @contextmanager
@@ -41,18 +44,18 @@ def announcements() -> Iterator[list[str]]:
 
 def test_a_key_is_stored_as_its_hash_alone(world: World, now):
     with announcements() as heard:
-        made = keys.create_key(organization=world.customer.organization, **TERMS, now=now)
+        made = create(world.customer.organization, now=now)
 
     stored = ApiKey.objects.get()
     assert stored.digest == key_text.digest(made.text)
     assert made.text not in str(vars(stored))
     assert stored.node_classes == ["house", "contracted"]
-    assert stored.monthly_cap_nano == 25_000_000_000
+    assert stored.budget_cap_nano == 25_000_000_000
     assert heard == [f"keys:{stored.public_id}"]
 
 
 def test_creating_a_key_is_audited_without_its_text(world: World, now):
-    made = keys.create_key(organization=world.customer.organization, **TERMS, now=now)
+    made = create(world.customer.organization, now=now)
 
     event = AuditEvent.objects.get(event="api_key.created")
     assert (event.actor, event.subject, event.address) == ("user_test", made.key.public_id, "203.0.113.9")
@@ -67,12 +70,12 @@ def test_creating_a_key_is_audited_without_its_text(world: World, now):
         ({"name": "x" * 81}, "name"),
         ({"node_classes": []}, "node_classes"),
         ({"node_classes": ["moon"]}, "node_classes"),
-        ({"monthly_cap_nano": 0}, "monthly_cap"),
+        ({"budget": Budget(0)}, "budget_cap"),
     ],
 )
 def test_unusable_terms_name_the_field_and_create_nothing(world: World, now, change, param):
     with pytest.raises(InvalidValue) as refusal:
-        keys.create_key(organization=world.customer.organization, **(TERMS | change), now=now)
+        create(world.customer.organization, now=now, **change)
 
     assert refusal.value.param == param
     assert not ApiKey.objects.exists()
@@ -80,7 +83,7 @@ def test_unusable_terms_name_the_field_and_create_nothing(world: World, now, cha
 
 def test_an_expiry_in_the_past_is_refused(world: World, now):
     with pytest.raises(InvalidValue) as refusal:
-        keys.create_key(organization=world.customer.organization, **(TERMS | {"expires_at": now}), now=now)
+        create(world.customer.organization, now=now, expires_at=now)
 
     assert refusal.value.param == "expires_at"
 
@@ -90,7 +93,7 @@ def test_a_suspended_organization_gets_no_key(world: World, now):
     organizations.suspend_organization(public_id=organization.public_id, reason="fraud", actor=ACTOR, now=now)
 
     with pytest.raises(OrganizationSuspended):
-        keys.create_key(organization=organization, **TERMS, now=now)
+        create(organization, now=now)
 
     assert not ApiKey.objects.exists()
 
@@ -130,10 +133,10 @@ def test_there_is_a_limit_to_live_keys(world: World, now):
     organization = world.customer.organization
     ApiKeyFactory(organization=organization, revoked_at=now)
     ApiKey.objects.bulk_create(ApiKeyFactory.build_batch(999, organization=organization))
-    keys.create_key(organization=organization, **TERMS, now=now)
+    create(organization, now=now)
 
     with pytest.raises(keys.TooManyKeys):
-        keys.create_key(organization=organization, **TERMS, now=now)
+        create(organization, now=now)
 
     assert ApiKey.objects.filter(organization=organization, revoked_at=None).count() == 1000
 

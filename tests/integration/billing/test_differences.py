@@ -19,7 +19,7 @@ def market(settings):
     """A market with posted, matured and pending usage, and a budget."""
     settings.PAYOUT_HOLD_DAYS = 0
     made = Market()
-    made.key.monthly_cap_nano = 5_000_000_000
+    made.key.budget_cap_nano = 5_000_000_000
     made.key.save()
     budget = budgets.grant(
         api_key_id=made.key.pk,

@@ -187,7 +187,7 @@ def test_what_no_lease_covers_becomes_debt():
 
 def test_a_budget_counts_what_was_used():
     market = Market()
-    market.key.monthly_cap_nano = 5_000_000
+    market.key.budget_cap_nano = 5_000_000
     market.key.save()
     budget = budgets.grant(
         api_key_id=market.key.pk,
@@ -208,7 +208,7 @@ def test_a_budget_counts_what_was_used():
 
 def test_a_budget_lease_that_was_closed_still_counts_what_was_used():
     market = Market()
-    market.key.monthly_cap_nano = 5_000_000
+    market.key.budget_cap_nano = 5_000_000
     market.key.save()
     budget = budgets.grant(
         api_key_id=market.key.pk,

@@ -17,6 +17,8 @@ from django.conf import settings
 from django.db import connection
 
 from portal.accounts.models import Organization
+from portal.accounts.rules.key_terms import KeyTerms
+from portal.accounts.rules.terms import Budget
 from portal.accounts.services import keys
 from portal.audit.services import SYSTEM_ACTOR
 from portal.billing.services import prices
@@ -161,16 +163,12 @@ class Pool:
         return made
 
     def new_key(self, organization: Organization, **terms: Any) -> str:
-        defaults: dict[str, Any] = {
-            "name": "test",
-            "node_classes": ["house", "contracted"],
-            "monthly_cap_nano": None,
-            "expires_at": None,
-            "created_by": None,
-            "actor": SYSTEM_ACTOR,
-            "now": clock.now(),
-        }
-        return keys.create_key(organization=organization, **defaults | terms).text
+        """Return the text of a new key without a budget of its own, unless the terms say otherwise."""
+        wanted = KeyTerms(**{"name": "test", "budget": Budget()} | terms)
+        made = keys.create_key(
+            organization=organization, terms=wanted, created_by=None, actor=SYSTEM_ACTOR, now=clock.now()
+        )
+        return made.text
 
     def machine(self, *, node_class: str = NodeClass.CONTRACTED, concurrency: int = 32) -> Machine:
         secret = Ed25519PrivateKey.generate()

@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from portal.accounts.rules.terms import Budget
 from portal.billing.rules.rating import charge_nano
 from portal.core.money import decimal_text
 from tests.factories.billing import TERMS
@@ -195,7 +196,7 @@ def test_health_needs_no_key(gateway: Gateway) -> None:
 
 
 def test_a_key_tells_its_terms(pool: Pool, gateway: Gateway) -> None:
-    with pool.client(gateway, key=pool.new_key(pool.customer, monthly_cap_nano=5_000_000_000)) as client:
+    with pool.client(gateway, key=pool.new_key(pool.customer, budget=Budget(5_000_000_000))) as client:
         until("the key is known", lambda: client.get("/v1/key").status_code == 200, 3)
         told = client.get("/v1/key").json()
 

@@ -11,6 +11,7 @@ import orjson
 import pytest
 
 from portal.accounts.models import ApiKey, Organization
+from portal.accounts.rules.terms import Budget
 from portal.accounts.services import keys
 from portal.audit.services import SYSTEM_ACTOR
 from portal.billing.models import CreditLease
@@ -235,7 +236,7 @@ def test_no_credit(pool: Pool, gateway: Gateway) -> None:
 
 
 def test_a_key_whose_budget_is_spent(pool: Pool, gateway: Gateway) -> None:
-    with pool.client(gateway, key=pool.new_key(pool.customer, monthly_cap_nano=1)) as capped:
+    with pool.client(gateway, key=pool.new_key(pool.customer, budget=Budget(1))) as capped:
         until("the key is known", lambda: capped.get("/v1/models").status_code == 200, 3)
         _refused(capped.post("/v1/chat/completions", json=GOOD), 402, "key_budget_exhausted")
 

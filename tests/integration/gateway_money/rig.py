@@ -118,7 +118,7 @@ def key_entry(row: ApiKey, **values: object) -> KeyEntry:
         public_id=row.public_id,
         organization_id=row.organization_id,
         organization=row.organization.public_id,
-        monthly_cap_nano=row.monthly_cap_nano,
+        monthly_cap_nano=row.budget_cap_nano,
         **values,
     )
 

@@ -24,7 +24,7 @@ HOLD = 1_000_000
 @pytest.fixture
 def goods() -> Goods:
     market = Market(lease_nano=0)
-    market.key.monthly_cap_nano = 1_000 * HOLD
+    market.key.budget_cap_nano = 1_000 * HOLD
     market.key.save()
     return Goods(market)
 

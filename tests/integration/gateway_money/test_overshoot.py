@@ -20,7 +20,7 @@ ASKING = 500
 
 def _goods(paid: int, *, promo: int = 0, cap: int | None = None) -> Goods:
     market = Market(paid_nano=paid, promo_nano=promo, lease_nano=0)
-    market.key.monthly_cap_nano = cap
+    market.key.budget_cap_nano = cap
     market.key.save()
     return Goods(market)
 
@@ -195,7 +195,7 @@ def test_a_refused_credit_gives_its_budget_back(tmp_path):
 def test_two_keys_of_one_organization_share_its_credit_and_not_their_budgets(tmp_path):
     goods = _goods(100 * HOLD, cap=2 * HOLD)
     other = type(goods.market.key).objects.get(pk=goods.market.key.pk)
-    other.pk, other.public_id, other.digest, other.monthly_cap_nano = None, "other", "0" * 64, None
+    other.pk, other.public_id, other.digest, other.budget_cap_nano = None, "other", "0" * 64, None
     other.save()
     uncapped = key_entry(other)
 

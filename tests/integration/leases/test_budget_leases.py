@@ -20,7 +20,7 @@ HOLD = 1_000_000
 
 def _market(cap: int) -> Market:
     market = Market(lease_nano=100 * HOLD)
-    market.key.monthly_cap_nano = cap
+    market.key.budget_cap_nano = cap
     market.key.save()
     return market
 
@@ -62,10 +62,10 @@ def test_a_raised_cap_counts_at_once_and_a_lowered_one_lends_nothing_more():
     market = _market(10 * HOLD)
     _grant(market, 10 * HOLD)
 
-    market.key.monthly_cap_nano = 12 * HOLD
+    market.key.budget_cap_nano = 12 * HOLD
     market.key.save()
     raised = _grant(market, 5 * HOLD, minimum=HOLD, spool=metering.spool())
-    market.key.monthly_cap_nano = HOLD
+    market.key.budget_cap_nano = HOLD
     market.key.save()
     lowered = _grant(market, HOLD, spool=metering.spool())
 

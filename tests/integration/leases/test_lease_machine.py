@@ -117,7 +117,7 @@ def _check(market: Market, processes: list[_Process]) -> None:
 def test_no_sequence_overdraws_anything_and_in_the_end_everything_is_returned(steps):
     with transaction.atomic():
         market = Market(paid_nano=PAID, lease_nano=0)
-        market.key.monthly_cap_nano = CAP
+        market.key.budget_cap_nano = CAP
         market.key.save()
         processes = [_Process(market), _Process(market)]
         for verb, number, value in steps:

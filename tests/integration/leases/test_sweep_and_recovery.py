@@ -102,7 +102,7 @@ def test_the_command_lists_open_spools():
 
 
 def _budget(market: Market) -> BudgetWindow:
-    market.key.monthly_cap_nano = 10 * HOLD
+    market.key.budget_cap_nano = 10 * HOLD
     market.key.save()
     ask = Ask(HOLD, HOLD)
     budgets.grant(api_key_id=market.key.pk, spool_id=market.spool.pk, ask=ask, window_at=OPENED, now=OPENED)

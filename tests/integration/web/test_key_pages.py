@@ -28,7 +28,7 @@ def test_a_new_key_is_shown_once_and_never_kept(world: World):
     assert response["cache-control"] == "private, no-store"
     assert text not in str(dict(browser.session))
     assert text not in browser.get("/customer/keys/").content.decode()
-    assert (stored.node_classes, stored.monthly_cap_nano) == (["house", "community"], 12_500_000_000)
+    assert (stored.node_classes, stored.budget_cap_nano) == (["house", "community"], 12_500_000_000)
     assert stored.created_by == world.customer.member
 
 
@@ -44,7 +44,7 @@ def test_the_form_says_what_each_class_means_and_when_the_cap_starts_again(world
     ("change", "field", "words"),
     [
         ({"monthly_cap": "ten"}, "monthly_cap", "Write an amount such as 25 or 12.50."),
-        ({"monthly_cap": "0"}, "monthly_cap", "A monthly cap is above zero"),
+        ({"monthly_cap": "0"}, "monthly_cap", "A budget is above zero"),
         ({"expires_on": "2020-01-01"}, "expires_on", "The expiry lies in the past."),
         ({"name": ""}, "name", "This field is required."),
         ({"node_classes": []}, "node_classes", "This field is required."),
@@ -63,7 +63,7 @@ def test_no_cap_and_an_expiry(world: World):
     )
 
     stored = ApiKey.objects.get()
-    assert stored.monthly_cap_nano is None
+    assert stored.budget_cap_nano is None
     assert stored.expires_at == datetime(2099, 5, 1, tzinfo=UTC)
 
 

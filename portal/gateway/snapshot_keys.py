@@ -1,0 +1,90 @@
+"""Turns key rows into the snapshot's entries. What many keys have alike is one object, so that they stay small."""
+
+from collections.abc import Hashable
+from dataclasses import replace
+from ipaddress import ip_network
+from typing import Final, TypeVar, cast
+
+from portal.accounts.rules.terms import Budget, LimitTerms
+from portal.accounts.selectors.for_gateway import KeyRow
+from portal.gateway.contracts import NO_LIMITS, BudgetTerms, KeyEntry, KeyPolicy, Limits
+
+T = TypeVar("T", bound=Hashable)
+_KEPT: Final = 20_000
+
+
+class KeyEntries:
+    """Makes entries and remembers the parts that others may share."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Hashable, Hashable] = {}
+
+    def of(self, row: KeyRow) -> dict[bytes, KeyEntry]:
+        """Return the key's entry by the digest of each of its secrets, those that rotation replaced among them."""
+        entry = self._entry(row)
+        found = {bytes.fromhex(row.key.digest): entry}
+        for digest, works_until in row.retired:
+            found[bytes.fromhex(digest)] = _replaced(entry, works_until.timestamp())
+        return found
+
+    def _entry(self, row: KeyRow) -> KeyEntry:
+        key, project = row.key, row.project
+        return KeyEntry(
+            id=key.pk,
+            public_id=key.public_id,
+            organization_id=row.organization.id,
+            organization=self._shared(row.organization.public_id),
+            is_organization_active=row.is_organization_active,
+            node_classes=self._shared(frozenset(key.node_classes)),
+            tools_on_any_class=key.tools_on_any_class,
+            monthly_cap_nano=row.budget.cap_nano,
+            expires_at=key.expires_at.timestamp() if key.expires_at else None,
+            is_revoked=key.revoked_at is not None,
+            policy=self._policy(row),
+            limits=self._limits(row.limits),
+            project=self._shared(project.public_id) if project else None,
+            project_limits=self._limits(project.limits) if project else NO_LIMITS,
+            organization_limits=self._limits(row.organization.limits),
+            budgets=self._budgets(row),
+        )
+
+    def _policy(self, row: KeyRow) -> KeyPolicy:
+        key = row.key
+        return self._shared(
+            KeyPolicy(
+                models=None if key.allowed_models is None else frozenset(key.allowed_models),
+                networks=tuple(ip_network(text) for text in key.networks),
+                countries=None if key.countries is None else frozenset(key.countries),
+                allows_tools=key.allows_tools,
+            )
+        )
+
+    def _limits(self, terms: LimitTerms) -> Limits:
+        return self._shared(Limits(terms.requests_per_minute, terms.tokens_per_minute, terms.parallel_requests))
+
+    def _budgets(self, row: KeyRow) -> tuple[BudgetTerms, ...]:
+        zone = self._shared(row.zone)
+        shared = [(owner.public_id, owner.budget) for owner in (row.project, row.organization) if owner]
+        own = _budget(row.key.public_id, row.budget, self._shared(row.budget.period), zone)
+        return own + tuple(
+            self._shared(terms)
+            for owner, budget in shared
+            for terms in _budget(owner, budget, self._shared(budget.period), zone)
+        )
+
+    def _shared(self, value: T) -> T:
+        """Return an equal object that was seen before. Forgetting costs memory alone, never truth."""
+        if len(self._kept) > _KEPT:
+            self._kept.clear()
+        return cast("T", self._kept.setdefault((type(value), value), value))
+
+
+def _budget(owner: str, budget: Budget, period: str, zone: str) -> tuple[BudgetTerms, ...]:
+    if budget.cap_nano is None:
+        return ()
+    return (BudgetTerms(owner=owner, period=period, cap_nano=budget.cap_nano, zone=zone),)
+
+
+def _replaced(entry: KeyEntry, works_until: float) -> KeyEntry:
+    ends_at = works_until if entry.expires_at is None else min(works_until, entry.expires_at)
+    return replace(entry, expires_at=ends_at, is_replaced=True)
