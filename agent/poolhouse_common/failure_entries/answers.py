@@ -1,0 +1,148 @@
+"""What the pool saw in a node's answers and on its tunnel that an honest node does not send."""
+
+from poolhouse_common.failure import ENGINE, NODE, Failure
+
+_UPDATE = "Update the agent and the engine. If it lasts, tell the operator the time and the code."
+
+ENTRIES = (
+    Failure(
+        "answer_malformed",
+        ENGINE,
+        "The engine's answer has the wrong shape",
+        "An answer was not the JSON of an OpenAI-compatible server, or named choices that nobody asked for.",
+        "Check the engine's version with `poolhouse-agent engine status`; put no proxy between agent and engine.",
+    ),
+    Failure(
+        "answer_too_large",
+        ENGINE,
+        "The answer was larger than the request allows",
+        "One event, or the whole answer, had more bytes than the tokens asked for can take.",
+        _UPDATE,
+    ),
+    Failure(
+        "stream_too_long",
+        ENGINE,
+        "The stream went on after its maximum",
+        "More tokens or events came than the request's maximum allows.",
+        "Check that nothing between agent and engine removes `max_tokens`.",
+    ),
+    Failure(
+        "stream_without_text",
+        ENGINE,
+        "The stream brought no text",
+        "Event after event came without content, reasoning or a tool call.",
+        "Look at the engine's log. Some models do this when a schema cannot be satisfied.",
+    ),
+    Failure(
+        "stream_truncated",
+        ENGINE,
+        "The stream ended too early",
+        "The answer ended without a finish reason or without its last event.",
+        "Look at the engine's log at that time: it was usually killed or ran out of memory.",
+    ),
+    Failure(
+        "stream_after_end",
+        ENGINE,
+        "The stream went on after its end",
+        "Events came after the one that says the stream is done.",
+        _UPDATE,
+    ),
+    Failure(
+        "frames_out_of_order",
+        NODE,
+        "The tunnel's frames came in the wrong order",
+        "A body came before its head, a second head came, or a frame could not be read.",
+        "Run the agent as it is published. If you do, update it.",
+    ),
+    Failure(
+        "frames_too_small",
+        NODE,
+        "The answer came in crumbs",
+        "Far more tunnel frames came than the answer has events.",
+        "Run the agent as it is published: it sends whole events.",
+    ),
+    Failure(
+        "content_type_wrong",
+        ENGINE,
+        "The answer's content type is wrong",
+        "A stream must be `text/event-stream`, a whole answer `application/json`, neither compressed.",
+        "Put no proxy between agent and engine, or make it pass answers through unchanged.",
+    ),
+    Failure(
+        "answer_too_slow",
+        NODE,
+        "The answer came too slowly",
+        "The answer was not whole within the time that its maximum of tokens allows at the slowest admissible speed.",
+        "Lower the deployment's concurrency, or serve a smaller model.",
+    ),
+    Failure(
+        "node_silent",
+        NODE,
+        "The node fell silent",
+        "Nothing came within the time limit of that stage: the first token, the next one, or the whole answer.",
+        "Lower the deployment's concurrency. If it lasts, stop and deploy the model again.",
+    ),
+    Failure(
+        "engine_error",
+        ENGINE,
+        "The engine answered with an error",
+        "The engine refused the request or failed while it wrote the answer.",
+        "Read the end of the engine's log: `poolhouse-agent engine status`.",
+    ),
+    Failure(
+        "usage_invalid",
+        ENGINE,
+        "The stated usage is not a count",
+        "A token count was negative, a fraction, a text, or larger than any answer.",
+        _UPDATE,
+    ),
+    Failure(
+        "usage_repeated",
+        ENGINE,
+        "The usage came twice",
+        "More than one closing usage event came. Only the last counts; nothing is added up.",
+        _UPDATE,
+    ),
+    Failure(
+        "usage_without_choices",
+        ENGINE,
+        "The usage event has no choices",
+        "Some engines leave `choices` out of their usage event. It was read all the same.",
+        "Nothing to do; a newer engine sends an empty list.",
+    ),
+    Failure(
+        "usage_above_bound",
+        NODE,
+        "More usage was stated than the request can have",
+        "The stated tokens exceed what the request could use at most. The pool's own count was billed.",
+        "Check that nothing between agent and engine changes the usage.",
+    ),
+    Failure(
+        "tunnel_protocol",
+        NODE,
+        "The tunnel's protocol was broken",
+        "A message could not be read, or belonged to a stream that the gateway did not open. The tunnel was closed.",
+        "Run the agent as it is published. If you do, update it.",
+    ),
+    Failure(
+        "tunnel_window",
+        NODE,
+        "The node sent more than its window",
+        "More bytes or frames came on a stream than the gateway had allowed. The tunnel was closed.",
+        "Run the agent as it is published. If you do, update it.",
+    ),
+    Failure(
+        "tunnel_flood",
+        NODE,
+        "The tunnel was flooded",
+        "More messages came on the tunnel than any honest agent sends. The tunnel was closed.",
+        "Run the agent as it is published. If you do, update it.",
+    ),
+    Failure(
+        "tunnel_message_too_large",
+        NODE,
+        "A tunnel message was too large",
+        "A message had more than 1 MiB, or came in too many fragments. The tunnel was closed.",
+        "Run the agent as it is published. If you do, update it.",
+    ),
+)
