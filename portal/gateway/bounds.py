@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from portal.billing.rules import rating
 from portal.gateway.contracts import ModelEntry, PriceEntry
 from portal.gateway.errors import INVALID_REQUEST, ApiError, too_long
-from portal.gateway.fields.chat import ChatRequest
+from portal.gateway.fields.asked import Asked
 
 
 class PromptMeasure(Protocol):
@@ -36,35 +36,26 @@ class Bound:
         return max(uncached, cached)
 
 
-async def of_chat(chat: ChatRequest, *, model: ModelEntry, measure: PromptMeasure) -> Bound:
+async def of(asked: Asked, *, model: ModelEntry, measure: PromptMeasure) -> Bound:
     """Return the bound. Raises ApiError context_length_exceeded when that is certain, unboundable_request."""
-    prompt_bytes = _plain_bytes(chat, model)
+    prompt_bytes = asked.prompt_bytes
     if prompt_bytes is None:
-        prompt_bytes = await measure.rendered_bytes(model, chat.body)
+        prompt_bytes = await measure.rendered_bytes(model, asked.body)
     if prompt_bytes is None:
         message = (
             f"{model.public_id} has no chat template here, so this request cannot be bounded and paid for. "
             "Send plain text messages without tools, or ask the operator to upload the template."
         )
         raise ApiError(400, INVALID_REQUEST, "unboundable_request", message)
-    if prompt_bytes >= model.context_tokens:
-        await _require_room(chat, model, measure)
+    if asked.prompts == 1 and prompt_bytes >= model.context_tokens:
+        await _require_room(asked, model, measure)
     return Bound(
-        prompt_tokens=min(prompt_bytes, model.context_tokens),
-        output_tokens=chat.choices * chat.output_tokens,
+        prompt_tokens=min(prompt_bytes, model.context_tokens * asked.prompts),
+        output_tokens=asked.choices * asked.output_tokens,
     )
 
 
-def _plain_bytes(chat: ChatRequest, model: ModelEntry) -> int | None:
-    """A byte-level token is at least one byte; the template adds what was proven when it was uploaded."""
-    is_plain = chat.conversation.is_plain and not chat.has_tools and "chat_template_kwargs" not in chat.body
-    if not is_plain or model.message_overhead_bytes is None or model.request_overhead_bytes is None:
-        return None
-    overhead = model.request_overhead_bytes + model.message_overhead_bytes * len(chat.conversation.messages)
-    return chat.conversation.content_bytes + overhead
-
-
-async def _require_room(chat: ChatRequest, model: ModelEntry, measure: PromptMeasure) -> None:
-    counted = await measure.prompt_tokens(model, chat.body)
+async def _require_room(asked: Asked, model: ModelEntry, measure: PromptMeasure) -> None:
+    counted = await measure.prompt_tokens(model, asked.body)
     if counted is not None and counted >= model.context_tokens:
         raise too_long(counted, model.context_tokens)

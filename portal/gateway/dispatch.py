@@ -110,7 +110,7 @@ class _Attempt:
         try:
             stream = await self._send(body)
             self._call.exchange.interrupts(stream)
-            relay = streamed.relay if self._call.chat.is_stream else whole.relay
+            relay = streamed.relay if self._call.asked.is_stream else whole.relay
             await relay(self._call, self._attempt, Upstream(stream), self._complete)
             outcome, verdict = _COMPLETED, Verdict.SUCCESS
         except CustomerGone:
@@ -134,7 +134,7 @@ class _Attempt:
             raise RuntimeError("an attempt that did not fail cannot be given up")
         if failure.ending is None:
             raise failure.for_customer() from failure
-        if self._call.chat.is_stream:
+        if self._call.asked.is_stream:
             await streamed.end_empty(self._call, failure.ending, settled)
         else:
             await whole.end_empty(self._call, failure.ending, settled, node=self._choice.node.public_id)
@@ -185,7 +185,7 @@ class _Attempt:
         seconds = time.monotonic() - self._started
         first = self._attempt.first_token_at
         ttft_s = None
-        if self._call.chat.is_stream and first is not None:
+        if self._call.asked.is_stream and first is not None:
             ttft_s = min(max(0.0, first - self._opened_at), seconds)
         self._choice.ticket.load.learn(
             ttft_s=ttft_s, tokens=settled.completion_tokens, seconds=max(seconds - (ttft_s or 0.0), 1e-3)
@@ -196,8 +196,10 @@ def _wanted(call: Call) -> Wanted:
     return Wanted(
         key=call.facts.key,
         model=call.facts.model,
-        has_tools=call.chat.has_tools,
-        tokens=call.chat.choices * call.chat.output_tokens,
+        price=call.facts.price,
+        at=call.facts.opened_at,
+        has_tools=call.asked.has_tools,
+        tokens=call.asked.choices * call.asked.output_tokens,
         affinity=call.affinity,
     )
 

@@ -1,6 +1,7 @@
 """One HTTP request and its answer over raw ASGI: headers, a bounded body, a watch for the customer's leaving."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Final, Protocol
 from uuid import UUID
@@ -9,7 +10,8 @@ import orjson
 
 from portal.core import ids
 from portal.gateway.deadlines import within
-from portal.gateway.errors import INVALID_REQUEST, ApiError
+from portal.gateway.dialects.base import OPENAI, Wording
+from portal.gateway.errors import INVALID_REQUEST, ApiError, Headers
 
 MAX_BODY_BYTES: Final = 8 * 1024 * 1024
 MAX_HEADER_BYTES: Final = 32 * 1024
@@ -39,8 +41,11 @@ class Exchange:
 
     __slots__ = (
         "_interrupts",
+        "_promised",
         "_receive",
         "_send",
+        "_standing",
+        "_started",
         "_watch",
         "client_request_id",
         "has_started",
@@ -50,6 +55,7 @@ class Exchange:
         "path",
         "query",
         "request_id",
+        "wording",
     )
 
     def __init__(
@@ -58,6 +64,7 @@ class Exchange:
         receive: Callable[[], Awaitable[Message]],
         send: Callable[[Message], Coroutine[Any, Any, None]],
     ) -> None:
+        self._started = time.monotonic()
         self.request_id: UUID = ids.uuid7()
         self.method: str = scope["method"]
         self.path: str = scope["path"]
@@ -66,6 +73,9 @@ class Exchange:
         self.client_request_id = _printable(self.headers.get(b"x-request-id", b""))
         self.has_started = False
         self.is_gone = False
+        self.wording: Wording = OPENAI
+        self._standing: Headers = ()
+        self._promised: Headers = ()
         self._receive = receive
         self._send = send
         self._watch: asyncio.Task[None] | None = None
@@ -109,10 +119,25 @@ class Exchange:
         if self._watch is not None:
             self._watch.cancel()
 
+    def speaks(self, wording: Wording, headers: Headers) -> None:
+        """Take the endpoint's words for errors and the headers that all its answers carry."""
+        self.wording = wording
+        self._standing = headers
+
+    def promise(self, headers: Headers) -> None:
+        """Name headers that whatever is answered from now on carries, in place of those named before."""
+        self._promised = headers
+
     async def start(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
-        """Send the status and headers; x-request-id is always among them."""
+        """Send the status and headers; our request id and the time it took are always among them."""
         self.has_started = True
-        lines: HeaderList = [(b"x-request-id", str(self.request_id).encode()), *headers]
+        lines: HeaderList = [
+            (b"x-request-id", str(self.request_id).encode()),
+            (b"openai-processing-ms", b"%d" % ((time.monotonic() - self._started) * 1000)),
+            *self._standing,
+            *self._promised,
+            *headers,
+        ]
         await self._write({"type": "http.response.start", "status": status, "headers": lines})
 
     async def write(self, body: bytes, *, has_more: bool = True) -> None:
@@ -126,8 +151,13 @@ class Exchange:
         await self.write(body, has_more=False)
 
     async def refuse(self, error: ApiError, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
-        """Send an error of the table."""
-        await self.answer(error.status, error.encoded(), [*error.headers, *headers])
+        """Send an error of the table in the endpoint's words."""
+        status, body = self.wording.refusal(error)
+        await self.answer(status, body, [*error.headers, *headers])
+
+    async def end_in_band(self, error: ApiError) -> None:
+        """End an answer that has begun with the error as its last event."""
+        await self.write(self.wording.error(error), has_more=False)
 
     async def _write(self, message: Message) -> None:
         if self.is_gone:

@@ -1,7 +1,7 @@
 """How an attempt can fail, what that says about the node, and what the customer is told; node texts go no further."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import orjson
@@ -22,14 +22,51 @@ _CONTEXT: Final = re.compile(
 )
 _BUSY_CODES: Final = frozenset({"draining", "too_many_streams", "model_not_running"})
 _NEUTRAL_CODES: Final = frozenset({"tunnel_lost", "canceled"})
+# Which rule of the failure catalogue a code is evidence against. Other codes are honest troubles and no evidence.
+_RULES: Final = {
+    "answer_not_json": "answer_malformed",
+    "answer_not_an_object": "answer_malformed",
+    "answer_without_choices": "answer_malformed",
+    "answer_incomplete": "answer_malformed",
+    "choice_not_an_object": "answer_malformed",
+    "choice_index": "answer_malformed",
+    "choice_without_text": "answer_malformed",
+    "text_not_a_string": "answer_malformed",
+    "tool_call": "answer_malformed",
+    "tool_call_text": "answer_malformed",
+    "tool_calls": "answer_too_large",
+    "event_too_large": "answer_too_large",
+    "answer_too_large": "answer_too_large",
+    "stream_too_long": "stream_too_long",
+    "stream_without_text": "stream_without_text",
+    "stream_truncated": "stream_truncated",
+    "event_after_done": "stream_after_end",
+    "body_before_head": "frames_out_of_order",
+    "second_head": "frames_out_of_order",
+    "head_without_status": "frames_out_of_order",
+    "frame_not_json": "frames_out_of_order",
+    "frames_too_small": "frames_too_small",
+    "content_type_wrong": "content_type_wrong",
+    "timeout_total": "answer_too_slow",
+    "timeout_first_token": "node_silent",
+    "timeout_idle": "node_silent",
+    "timeout_answer": "node_silent",
+    "engine_error": "engine_error",
+}
+_STAGES: Final = {
+    "timeout_first_token": "The node sent no token within the model's time for the first one",
+    "timeout_idle": "The node fell silent in the middle of its answer",
+    "timeout_answer": "The node sent no answer within the time that max_tokens allows",
+    "timeout_total": "The node was slower than the slowest speed the pool accepts",
+}
+_ENGINE_STATUS: Final = "engine_status"
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What an answer without text came as: the events of a stream, or the choices of a whole answer."""
+    """What an answer without text came as: the choices of each event of a stream, or those of a whole answer."""
 
-    events: bytes = b""
-    choices: tuple[dict[str, Any], ...] = ()
+    pieces: tuple[list[dict[str, Any]], ...] = ()
 
 
 @dataclass(eq=False)
@@ -43,13 +80,22 @@ class NodeFailed(Exception):
     backoff_s: float = 0.5
     is_final: bool = False
     ending: Ending | None = None
+    facts: dict[str, int | str] = field(default_factory=dict)
+
+    @property
+    def rule(self) -> str:
+        """Return the rule of the failure catalogue that this is evidence against; empty where it is none."""
+        if self.code.startswith(_ENGINE_STATUS):
+            return "engine_error"
+        return _RULES.get(self.code, "")
 
     def for_customer(self) -> ApiError:
         """Return what the customer is told when no other node can help."""
         if self.answer is not None:
             return self.answer
         if self.outcome == TIMEOUT:
-            return node_failed(is_timeout=True, message="The node did not answer in time; nothing was charged.")
+            what = _STAGES.get(self.code, "The node did not answer in time")
+            return node_failed(is_timeout=True, message=f"{what} ({self.code}); nothing was charged.")
         message = f"The node failed ({self.code}); nothing was charged."
         return node_failed(is_timeout=False, message=message)
 
@@ -59,14 +105,14 @@ def tunnel_lost() -> NodeFailed:
     return NodeFailed(FAULT, "tunnel_lost", Verdict.NEUTRAL)
 
 
-def silent(stage: str) -> NodeFailed:
-    """No frame within the stage's deadline."""
-    return NodeFailed(TIMEOUT, f"timeout_{stage}", Verdict.FAULT)
+def silent(stage: str, **facts: int | str) -> NodeFailed:
+    """The stage's deadline passed: `first_token`, `idle`, `answer` (nothing came) or `total` (it came too slowly)."""
+    return NodeFailed(TIMEOUT, f"timeout_{stage}", Verdict.FAULT, facts=facts)
 
 
-def broke(code: str) -> NodeFailed:
-    """The node sent what no honest engine sends."""
-    return NodeFailed(FAULT, code, Verdict.FAULT)
+def broke(code: str, **facts: int | str) -> NodeFailed:
+    """The node sent what no honest engine sends; `facts` are sizes, counts and names, never a customer's text."""
+    return NodeFailed(FAULT, code, Verdict.FAULT, facts=facts)
 
 
 def empty(ending: Ending) -> NodeFailed:
@@ -92,7 +138,7 @@ def from_engine(status: int, body: bytes) -> NodeFailed:
         return NodeFailed(BUSY, "engine_busy", Verdict.BACKPRESSURE, backoff_s=1.0)
     if status in {400, 422}:
         return _customers_fault(_text(body))
-    return NodeFailed(FAULT, f"engine_status_{status}" if 400 <= status <= 599 else "engine_status", Verdict.FAULT)  # noqa: PLR2004  HTTP's error range
+    return NodeFailed(FAULT, f"{_ENGINE_STATUS}_{status}" if 400 <= status <= 599 else _ENGINE_STATUS, Verdict.FAULT)  # noqa: PLR2004  HTTP's error range
 
 
 def _customers_fault(text: str) -> NodeFailed:

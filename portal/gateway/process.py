@@ -11,7 +11,7 @@ from django.conf import settings
 from django.db import DatabaseError
 
 from portal.gateway import dispatch
-from portal.gateway.chat_api import ChatApi
+from portal.gateway.admission import Admission
 from portal.gateway.config import GatewayConfig
 from portal.gateway.credit import CreditBook
 from portal.gateway.limits import KeyLimiter
@@ -54,7 +54,7 @@ class GatewayProcess:
         self.peers = PeerServer(path=config.peer_address, key=peer_key, tunnels=self.hub)
         self.tunnel_server = TunnelServer(hub=self.hub, threads=self.threads)
         self.router = Router(tunnels=self.hub, clock=time.monotonic)
-        self.chat = ChatApi(
+        self.admission = Admission(
             parts=dispatch.Parts(hub=self.hub, router=self.router, credit=self.credit, settlement=self.settlement),
             limiter=KeyLimiter(config),
             measure=self.settlement.measure,
@@ -85,7 +85,7 @@ class GatewayProcess:
         await self.hub.go_away()
         with suppress(TimeoutError):
             async with asyncio.timeout(self.config.drain_s):
-                await self.chat.limiter.until_idle()
+                await self.admission.limiter.until_idle()
 
     async def stop(self) -> None:
         """Stop the parts in the reverse order; what is spooled stays spooled."""

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import orjson
 
-from portal.core.money import decimal_text
-from portal.gateway.contracts import Claim, Settled
+from portal.gateway.contracts import Claim
+from portal.gateway.dialects.base import Names
 from portal.gateway.failures import broke
 
 _FINISH: Final = frozenset({"stop", "length", "tool_calls", "content_filter"})
@@ -16,17 +16,6 @@ _MAX_CALLS: Final = 256
 _MAX_NAME: Final = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
-    """What every answer to one request carries."""
-
-    answer_id: str
-    created: int
-    model: str
-    choices: int
-    has_logprobs: bool
-
-
 @dataclass(slots=True)
 class Generated:
     """What one event or answer brought: the rebuilt choices, the text in them and how many choices it ended."""
@@ -34,6 +23,11 @@ class Generated:
     choices: list[dict[str, Any]] = field(default_factory=list)
     texts: list[tuple[int, str]] = field(default_factory=list)
     finished: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing came that a customer could use."""
+        return not self.texts
 
 
 def parse(data: bytes) -> dict[str, Any]:
@@ -72,45 +66,6 @@ def answer(value: dict[str, Any], names: Names) -> Generated:
     if len(found.choices) != names.choices or found.finished != names.choices:
         raise broke("answer_incomplete")
     return found
-
-
-def chunk_bytes(choices: list[dict[str, Any]], names: Names, *, with_usage: bool) -> bytes:
-    """Return one event of our stream."""
-    return event(
-        _envelope("chat.completion.chunk", names) | {"choices": choices} | ({"usage": None} if with_usage else {})
-    )
-
-
-def usage_bytes(names: Names, settled: Settled, currency: str) -> bytes:
-    """Return the event that carries the usage."""
-    return event(_envelope("chat.completion.chunk", names) | {"choices": [], "usage": usage_object(settled, currency)})
-
-
-def answer_object(choices: list[dict[str, Any]], names: Names, settled: Settled, currency: str) -> dict[str, Any]:
-    """Return a whole answer of ours."""
-    body = _envelope("chat.completion", names)
-    return body | {"choices": choices, "usage": usage_object(settled, currency)}
-
-
-def usage_object(settled: Settled, currency: str) -> dict[str, Any]:
-    """Return the billed counts and what they cost."""
-    return {
-        "prompt_tokens": settled.prompt_tokens,
-        "completion_tokens": settled.completion_tokens,
-        "total_tokens": settled.prompt_tokens + settled.completion_tokens,
-        "prompt_tokens_details": {"cached_tokens": settled.cached_tokens},
-        "cost": decimal_text(settled.charge_nano),
-        "currency": currency,
-    }
-
-
-def event(value: dict[str, Any]) -> bytes:
-    """Return a server-sent event."""
-    return b"data: " + orjson.dumps(value) + b"\n\n"
-
-
-def _envelope(kind: str, names: Names) -> dict[str, Any]:
-    return {"id": names.answer_id, "object": kind, "created": names.created, "model": names.model}
 
 
 def _generated(value: dict[str, Any], names: Names, part: str) -> Generated:

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -12,10 +12,11 @@ from portal.core import clock
 from portal.core.errors import DomainError
 from portal.gateway import auth, errors, health, key_api, models_api, requests_api
 from portal.gateway.contracts import Snapshot
+from portal.gateway.endpoints.base import Endpoint
+from portal.gateway.endpoints.chat import ChatEndpoint
 from portal.gateway.errors import INVALID_REQUEST, ApiError
 from portal.gateway.exchange import CustomerGone, Exchange, check_headers
 from portal.gateway.process import GatewayProcess
-from portal.gateway.relay import streamed
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -23,7 +24,9 @@ T = TypeVar("T")
 _MODELS: Final = "/v1/models"
 _REQUESTS: Final = "/v1/requests/"
 _KEY: Final = "/v1/key"
-_CHAT: Final = "/v1/chat/completions"
+_METERED: Final[Mapping[str, Endpoint]] = {
+    "/v1/chat/completions": ChatEndpoint(),
+}
 _UNHANDLED: Final = "gateway.request_failed"
 
 
@@ -55,7 +58,7 @@ async def serve(
 async def _refuse(exchange: Exchange, error: ApiError) -> None:
     try:
         if exchange.has_started:
-            await streamed.end_in_band(exchange, error)
+            await exchange.end_in_band(error)
         else:
             await exchange.refuse(error)
     except CustomerGone:
@@ -64,9 +67,11 @@ async def _refuse(exchange: Exchange, error: ApiError) -> None:
 
 async def _route(process: GatewayProcess, exchange: Exchange) -> None:
     path = exchange.path
-    if path == _CHAT:
+    endpoint = _METERED.get(path)
+    if endpoint is not None:
+        exchange.speaks(endpoint.wording(exchange.request_id), endpoint.headers(exchange.request_id))
         _require_method(exchange, "POST")
-        await process.chat.serve(exchange, _snapshot(process))
+        await process.admission.serve(endpoint, exchange, _snapshot(process))
     elif path == _MODELS or path.startswith(_MODELS + "/"):
         _require_method(exchange, "GET")
         await _models(process, exchange)

@@ -1,12 +1,12 @@
 """The fields of `/v1/chat/completions`: one table, from which the body for the node is built anew."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from portal.gateway.contracts import ModelEntry
 from portal.gateway.errors import invalid, unsupported
 from portal.gateway.fields import messages, schemas, values
+from portal.gateway.fields.asked import Asked
 
 MAX_CHOICES: Final = 8
 MAX_STOPS: Final = 4
@@ -122,21 +122,7 @@ _EXTRAS: Final[dict[str, tuple[str, Check]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ChatRequest:
-    """A checked request. `body` is what a node gets, without the fields that the relay adds."""
-
-    body: dict[str, Any]
-    conversation: messages.Conversation
-    is_stream: bool
-    wants_usage: bool
-    has_tools: bool
-    choices: int
-    output_tokens: int
-    ignored: tuple[str, ...]
-
-
-def check(raw: dict[str, Any], model: ModelEntry) -> ChatRequest:
+def check(raw: dict[str, Any], model: ModelEntry) -> Asked:
     """Return the checked request. Raises ApiError invalid_value or unsupported_parameter naming the field."""
     _refuse(raw)
     conversation = messages.conversation(raw.get("messages"))
@@ -155,16 +141,26 @@ def check(raw: dict[str, Any], model: ModelEntry) -> ChatRequest:
         raise invalid("top_logprobs needs logprobs: true.", param="top_logprobs")
     is_stream, wants_usage = _streaming(raw)
     body["max_tokens"] = output_tokens = _output_tokens(raw, model)
-    return ChatRequest(
+    return Asked(
         body=body,
-        conversation=conversation,
+        prompt_bytes=_plain_bytes(conversation, body, model),
+        choices=body.get("n", 1),
+        output_tokens=output_tokens,
         is_stream=is_stream,
         wants_usage=wants_usage,
         has_tools="tools" in body,
-        choices=body.get("n", 1),
-        output_tokens=output_tokens,
+        logprobs=body.get("top_logprobs", 0) if body.get("logprobs") else None,
         ignored=tuple(ignored),
     )
+
+
+def _plain_bytes(conversation: messages.Conversation, body: dict[str, Any], model: ModelEntry) -> int | None:
+    """A byte-level token is at least one byte; the template adds what was proven when it was uploaded."""
+    is_plain = conversation.is_plain and "tools" not in body and "chat_template_kwargs" not in body
+    if not is_plain or model.message_overhead_bytes is None or model.request_overhead_bytes is None:
+        return None
+    overhead = model.request_overhead_bytes + model.message_overhead_bytes * len(conversation.messages)
+    return conversation.content_bytes + overhead
 
 
 def _refuse(raw: dict[str, Any]) -> None:

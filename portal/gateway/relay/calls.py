@@ -1,16 +1,16 @@
 """One admitted request on its way: what dispatch and relay share."""
 
-import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from portal.gateway.contracts import Attempt, RequestFacts, Settled
+from portal.gateway.dialects.base import Dialect, Names
+from portal.gateway.endpoints.base import Reader
 from portal.gateway.exchange import Exchange
-from portal.gateway.fields.chat import ChatRequest
+from portal.gateway.fields.asked import Asked
 from portal.gateway.limits import Slot
 from portal.gateway.relay.upstream import Upstream
-from portal.gateway.rewrite import Names
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,32 +27,14 @@ class Call:
 
     exchange: Exchange
     facts: RequestFacts
-    chat: ChatRequest
+    asked: Asked
+    names: Names
+    dialect: Dialect
+    reader: Reader
     slot: Slot
-    currency: str
     affinity: bytes | None
-    started: float = field(default_factory=time.monotonic)
     used_tokens: int = 0
     pace: Pace = Pace()
-
-    @property
-    def names(self) -> Names:
-        """Return what every answer to this request carries."""
-        facts = self.facts
-        return Names(
-            answer_id=f"chatcmpl-{facts.request_id}",
-            created=int(facts.opened_at),
-            model=facts.model.public_id,
-            choices=self.chat.choices,
-            has_logprobs=bool(self.chat.body.get("logprobs")),
-        )
-
-    def headers(self) -> list[tuple[bytes, bytes]]:
-        """Return the headers that every good answer carries."""
-        lines = list(self.slot.headers)
-        if self.chat.ignored:
-            lines.append((b"x-pool-ignored-fields", ignored_names(self.chat.ignored)))
-        return lines
 
 
 Settle = Callable[[], Awaitable[Settled]]
@@ -63,9 +45,3 @@ class Relay(Protocol):
 
     async def __call__(self, call: Call, attempt: Attempt, upstream: Upstream, settle: Settle) -> None:
         """Return when the customer has the whole answer. Raises NodeFailed or CustomerGone."""
-
-
-def ignored_names(names: tuple[str, ...]) -> bytes:
-    """Return field names as a header: printable ASCII, bounded."""
-    safe = ["".join(c for c in name if c.isascii() and (c.isalnum() or c in "._-"))[:64] for name in names[:32]]
-    return ", ".join(name for name in safe if name).encode()

@@ -5,16 +5,12 @@ from typing import Final
 
 from portal.gateway import failures, rewrite, sse
 from portal.gateway.contracts import Attempt, Settled
-from portal.gateway.errors import ApiError
-from portal.gateway.exchange import Exchange
+from portal.gateway.dialects.base import Choices
 from portal.gateway.failures import Ending
 from portal.gateway.relay.calls import Call, Settle
 from portal.gateway.relay.upstream import Upstream
 from portal.gateway.tunnel.streams import NodeSilent
 
-# A single line feed: openai's clients stumble over a comment followed by a blank line.
-_PING: Final = b": ping\n"
-_DONE: Final = b"data: [DONE]\n\n"
 _MAX_HELD: Final = 64
 _MAX_EVENTS_BESIDE_TOKENS: Final = 256
 _MAX_TOKEN_BYTES: Final = 512
@@ -29,35 +25,33 @@ async def relay(call: Call, attempt: Attempt, upstream: Upstream, settle: Settle
     """Carry a stream. Raises NodeFailed or CustomerGone; after the first delta the caller ends it in the band."""
     carried = _Carried(call, attempt, upstream)
     await carried.run()
-    usage = b""
-    if call.chat.wants_usage:
-        usage = rewrite.usage_bytes(carried.names, await settle(), call.currency)
-    await call.exchange.write(usage + _DONE, has_more=False)
+    settled = await settle() if call.dialect.needs_settled else None
+    await call.exchange.write(call.dialect.end(settled), has_more=False)
 
 
 async def end_empty(call: Call, ending: Ending, settled: Settled) -> None:
     """Give the customer a stream without text, which costs nothing."""
-    if not call.exchange.has_started:
-        await call.exchange.start(200, [*_HEADERS, *call.headers()])
-    usage = rewrite.usage_bytes(call.names, settled, call.currency) if call.chat.wants_usage else b""
-    await call.exchange.write(ending.events + usage + _DONE, has_more=False)
+    out = [await _begin(call), *map(call.dialect.delta, ending.pieces), call.dialect.end(settled)]
+    await call.exchange.write(b"".join(out), has_more=False)
 
 
-async def end_in_band(exchange: Exchange, error: ApiError) -> None:
-    """End a stream that has begun with an error event and without [DONE]."""
-    await exchange.write(rewrite.event(error.body()), has_more=False)
+async def _begin(call: Call) -> bytes:
+    """Send the headers unless they were sent; return what comes before the first event."""
+    if call.exchange.has_started:
+        return b""
+    await call.exchange.start(200, _HEADERS)
+    return call.dialect.begin()
 
 
 class _Carried:
     """One stream under way."""
 
     def __init__(self, call: Call, attempt: Attempt, upstream: Upstream) -> None:
-        self.names = call.names
         self._call = call
         self._attempt = attempt
         self._upstream = upstream
         self._splitter = sse.EventSplitter()
-        self._held: list[bytes] = []
+        self._held: list[Choices] = []
         self._events = 0
         self._is_done = False
         self._dispatched = time.monotonic()
@@ -74,10 +68,10 @@ class _Carried:
         if not self._is_whole():
             raise failures.broke("stream_truncated")
         if self._attempt.first_token_at is None:
-            raise failures.empty(Ending(events=b"".join(self._held)))
+            raise failures.empty(Ending(pieces=tuple(self._held)))
 
     def _is_whole(self) -> bool:
-        return self._is_done and self._attempt.finished_choices >= self.names.choices
+        return self._is_done and self._attempt.finished_choices >= self._call.names.choices
 
     async def _read(self) -> bytes | None:
         """Wait for bytes; the customer's connection is kept alive meanwhile."""
@@ -98,17 +92,12 @@ class _Carried:
     async def _keep_alive(self) -> None:
         if time.monotonic() - self._dispatched < self._call.pace.keep_alive_s:
             return
-        await self._begin()
-        await self._call.exchange.write(_PING)
-
-    async def _begin(self) -> None:
-        exchange = self._call.exchange
-        if not exchange.has_started:
-            await exchange.start(200, [*_HEADERS, *self._call.headers()])
+        lead = await _begin(self._call)
+        await self._call.exchange.write(lead + self._call.dialect.ping())
 
     async def _take(self, events: list[bytes]) -> None:
         """Write what the events brought, as one piece, then note it as handed over."""
-        out: list[bytes] = []
+        fresh: list[Choices] = []
         texts: list[tuple[int, str]] = []
         finished = 0
         for data in events:
@@ -119,11 +108,11 @@ class _Carried:
                 raise failures.broke("event_after_done")
             generated = self._rebuild(data)
             if generated.choices:
-                out.append(rewrite.chunk_bytes(generated.choices, self.names, with_usage=self._call.chat.wants_usage))
+                fresh.append(generated.choices)
                 texts += generated.texts
                 finished += generated.finished
-        if out:
-            await self._hand_over(out, texts)
+        if fresh:
+            await self._hand_over(fresh, texts)
         self._attempt.finished_choices += finished
 
     def _rebuild(self, data: bytes) -> rewrite.Generated:
@@ -132,20 +121,21 @@ class _Carried:
             raise failures.broke("stream_too_long")
         value = rewrite.parse(data)
         rewrite.take_claim(value, self._attempt.claim)
-        return rewrite.chunk(value, self.names)
+        return self._call.reader.chunk(value, self._call.names)
 
-    async def _hand_over(self, out: list[bytes], texts: list[tuple[int, str]]) -> None:
+    async def _hand_over(self, fresh: list[Choices], texts: list[tuple[int, str]]) -> None:
         attempt = self._attempt
+        lead = b""
         if attempt.first_token_at is None:
             if not texts:
-                self._held += out
+                self._held += fresh
                 if len(self._held) > _MAX_HELD:
                     raise failures.broke("stream_without_text")
                 return
-            await self._begin()
-            out = self._held + out
+            lead = await _begin(self._call)
+            fresh = self._held + fresh
             self._held = []
-        await self._call.exchange.write(b"".join(out))
+        await self._call.exchange.write(lead + b"".join(map(self._call.dialect.delta, fresh)))
         if texts and attempt.first_token_at is None:
             attempt.first_token_at = time.time()
         for index, text in texts:

@@ -23,9 +23,9 @@ async def relay(call: Call, attempt: Attempt, upstream: Upstream, settle: Settle
     body = await _read(call, upstream)
     value = rewrite.parse(body)
     rewrite.take_claim(value, attempt.claim)
-    generated = rewrite.answer(value, call.names)
-    if not generated.texts:
-        raise failures.empty(Ending(choices=tuple(generated.choices)))
+    generated = call.reader.answer(value, call.names)
+    if generated.is_empty:
+        raise failures.empty(Ending(pieces=(generated.choices,)))
     attempt.first_token_at = time.time()
     for index, text in generated.texts:
         attempt.deliver(text, choice=index)
@@ -35,24 +35,21 @@ async def relay(call: Call, attempt: Attempt, upstream: Upstream, settle: Settle
 
 async def end_empty(call: Call, ending: Ending, settled: Settled, *, node: str) -> None:
     """Give the customer an answer without text, which costs nothing."""
-    await _answer(call, list(ending.choices), settled, node=node)
+    await _answer(call, [row for piece in ending.pieces for row in piece], settled, node=node)
 
 
 async def _answer(call: Call, choices: list[dict[str, Any]], settled: Settled, *, node: str) -> None:
-    headers = [
-        *call.headers(),
-        (b"openai-processing-ms", b"%d" % round((time.monotonic() - call.started) * 1000)),
+    headers = (
         (b"x-pool-node", node.encode()),
         (b"x-pool-cost", decimal_text(settled.charge_nano).encode()),
-    ]
-    body = rewrite.answer_object(choices, call.names, settled, call.currency)
-    await call.exchange.answer(200, body, headers)
+    )
+    await call.exchange.answer(200, call.dialect.whole(choices, settled), headers)
 
 
 async def _read(call: Call, upstream: Upstream) -> bytes:
-    per_token = _BYTES_PER_TOKEN + _LOGPROB_BYTES * (1 + call.chat.body.get("top_logprobs", 0))
+    per_token = _BYTES_PER_TOKEN + _LOGPROB_BYTES * (1 + (call.asked.logprobs or 0))
     longest = _MIN_ANSWER_BYTES + call.facts.output_bound_tokens * per_token
-    timeout_s = call.facts.model.first_token_timeout_s + call.chat.output_tokens / _SLOWEST_TOKENS_PER_S
+    timeout_s = call.facts.model.first_token_timeout_s + call.asked.output_tokens / _SLOWEST_TOKENS_PER_S
     pieces: list[bytes] = []
     size = 0
     try:

@@ -7,7 +7,8 @@ from typing import Any
 
 from portal.core import ids
 from portal.gateway.contracts import Attempt, Hold, RequestFacts, Settled
-from portal.gateway.fields import chat
+from portal.gateway.dialects.base import Stamp
+from portal.gateway.endpoints.chat import ChatEndpoint
 from portal.gateway.limits import Slot
 from portal.gateway.relay import streamed, whole
 from portal.gateway.relay.calls import Call, Pace
@@ -35,7 +36,9 @@ class Relayed:
         await self.customer.exchange.read_body()
         self._mux = Mux(self._take)
         self._stream = await self._mux.open(b"")
-        request = chat.check(self._fields, self._model)
+        endpoint = ChatEndpoint()
+        translation = endpoint.translate(self._fields, self._model, Stamp(ids.uuid7(), 0, "usd"))
+        request = translation.asked
         facts = RequestFacts(
             request_id=ids.uuid7(),
             client_request_id="",
@@ -51,7 +54,17 @@ class Relayed:
             opened_at=0.0,
         )
         slot = Slot(key_id=1, tokens=0, headers=())
-        call = Call(self.customer.exchange, facts, request, slot, "usd", None, pace=self._pace)
+        call = Call(
+            self.customer.exchange,
+            facts,
+            request,
+            translation.names,
+            translation.dialect,
+            endpoint.reader,
+            slot,
+            None,
+            pace=self._pace,
+        )
         self.attempt = Attempt(facts, Hold(1, 1, None, 10), node_entry(), 1, {}, 1)
         relay = streamed.relay if request.is_stream else whole.relay
         self.customer.exchange.watch()

@@ -6,9 +6,11 @@ import pytest
 
 from portal.gateway import rewrite
 from portal.gateway.contracts import Claim, Settled
+from portal.gateway.dialects.base import Names, usage_object
+from portal.gateway.dialects.chat import ChatDialect
 from portal.gateway.failures import NodeFailed
 
-NAMES = rewrite.Names(answer_id="chatcmpl-x", created=5, model="acme/chat-8b", choices=1, has_logprobs=False)
+NAMES = Names(answer_id="chatcmpl-x", created=5, model="acme/chat-8b", choices=1, has_logprobs=False)
 
 
 def _chunk(**choice: Any) -> dict[str, Any]:
@@ -21,7 +23,7 @@ def test_a_delta_keeps_its_text_and_loses_what_is_the_engines() -> None:
 
     assert found.texts == [(0, "Hi")]
     assert found.finished == 0
-    assert rewrite.chunk_bytes(found.choices, NAMES, with_usage=False) == (
+    assert ChatDialect(NAMES, currency="usd", wants_usage=False).delta(found.choices) == (
         b'data: {"id":"chatcmpl-x","object":"chat.completion.chunk","created":5,"model":"acme/chat-8b",'
         b'"choices":[{"index":0,"delta":{"content":"Hi"},"logprobs":null,"finish_reason":null}]}\n\n'
     )
@@ -95,7 +97,7 @@ def test_cached_zero_is_a_statement() -> None:
 
 def test_a_whole_answer_must_have_all_its_choices_and_their_ends() -> None:
     row = {"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}
-    two = rewrite.Names(answer_id="a", created=1, model="m", choices=2, has_logprobs=False)
+    two = Names(answer_id="a", created=1, model="m", choices=2, has_logprobs=False)
 
     with pytest.raises(NodeFailed):
         rewrite.answer({"choices": [row]}, two)
@@ -106,7 +108,7 @@ def test_a_whole_answer_must_have_all_its_choices_and_their_ends() -> None:
 def test_usage_carries_the_billed_counts_and_the_cost_as_text() -> None:
     settled = Settled("completed", 10, 4, 5, "claim", 1_234_567, 1_000_000)
 
-    assert rewrite.usage_object(settled, "usd") == {
+    assert usage_object(settled, "usd") == {
         "prompt_tokens": 10,
         "completion_tokens": 5,
         "total_tokens": 15,

@@ -6,13 +6,14 @@ import pytest
 
 from portal.gateway.errors import ApiError
 from portal.gateway.fields import chat
+from portal.gateway.fields.asked import Asked
 from tests.factories.gateway import model_entry
 
 MESSAGES = [{"role": "user", "content": "Hi"}]
 TOOL = {"type": "function", "function": {"name": "look_up", "parameters": {"type": "object", "properties": {}}}}
 
 
-def _check(**fields: Any) -> chat.ChatRequest:
+def _check(**fields: Any) -> Asked:
     return chat.check({"model": "acme/chat-8b", "messages": MESSAGES} | fields, model_entry())
 
 
@@ -167,7 +168,7 @@ def test_messages_are_rebuilt_and_text_parts_joined() -> None:
         {"role": "assistant", "content": None, "tool_calls": rows[2]["tool_calls"]},
         {"role": "tool", "content": "done", "tool_call_id": "c1"},
     ]
-    assert not checked.conversation.is_plain
+    assert checked.prompt_bytes is None, "tools are rendered to be bounded"
 
 
 def test_the_maximum_never_exceeds_what_the_model_can_write() -> None:

@@ -237,7 +237,7 @@ async def test_an_ending_without_text_is_kept_for_the_customer() -> None:
 
     assert failure.outcome == "empty"
     assert failure.ending is not None
-    assert b'"finish_reason":"stop"' in failure.ending.events
+    assert failure.ending.pieces[-1][0]["finish_reason"] == "stop"
     assert relayed.customer.status is None
 
 

@@ -109,7 +109,7 @@ async def test_no_text_is_no_answer_but_kept() -> None:
 
     assert failure.outcome == "empty"
     assert failure.ending is not None
-    assert failure.ending.choices[0]["finish_reason"] == "stop"
+    assert failure.ending.pieces[0][0]["finish_reason"] == "stop"
 
 
 async def test_a_tool_call_is_an_answer() -> None:

@@ -1,0 +1,148 @@
+"""The one way in for every request that costs something: each step in its fixed order, then dispatch."""
+
+import hashlib
+import hmac
+import time
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from portal.core import clock
+from portal.gateway import auth, bounds, dispatch, models_api, strict_json
+from portal.gateway.bounds import Bound, PromptMeasure
+from portal.gateway.contracts import KeyEntry, ModelEntry, PriceEntry, RequestFacts, Snapshot
+from portal.gateway.dialects.base import Stamp
+from portal.gateway.endpoints.base import Endpoint, Translation
+from portal.gateway.errors import Headers, invalid
+from portal.gateway.exchange import Exchange
+from portal.gateway.fields.asked import Asked
+from portal.gateway.limits import KeyLimiter, Slot
+from portal.gateway.relay.calls import Call
+from portal.gateway.routing import affinity_key
+
+_SALT_CHARS: Final = 32
+_KEPT_SALTS: Final = 10_000
+_STREAM_OPTIONS: Final = {"include_usage": True, "continuous_usage_stats": True}
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Who asks for which model at which price, and when."""
+
+    key: KeyEntry
+    model: ModelEntry
+    price: PriceEntry
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """The funnel with what it needs of the process."""
+
+    parts: dispatch.Parts
+    limiter: KeyLimiter
+    measure: PromptMeasure
+    salt_key: bytes
+    currency: str
+    salts: dict[str, str] = field(default_factory=dict)
+
+    async def serve(self, endpoint: Endpoint, exchange: Exchange, snapshot: Snapshot) -> None:
+        """Admit the request and answer it in the endpoint's words. Raises ApiError."""
+        now = clock.now()
+        key = auth.authenticate(exchange, snapshot, now=now.timestamp())
+        raw = strict_json.parse_object(await exchange.read_body())
+        model, price = find_model(raw, snapshot, task=endpoint.task, now=now.timestamp())
+        stamp = Stamp(exchange.request_id, int(now.timestamp()), self.currency)
+        translation = endpoint.translate(raw, model, stamp)
+        exchange.wording = translation.dialect
+        await self._admitted(exchange, endpoint, translation, Terms(key, model, price, now), snapshot)
+
+    async def _admitted(
+        self, exchange: Exchange, endpoint: Endpoint, translation: Translation, terms: Terms, snapshot: Snapshot
+    ) -> None:
+        asked = translation.asked
+        slot = self.limiter.enter(terms.key.id, now=time.monotonic())
+        call: Call | None = None
+        try:
+            exchange.promise(slot.headers)
+            bound = await bounds.of(asked, model=terms.model, measure=self.measure)
+            self.limiter.reserve(slot, bound.prompt_tokens + bound.output_tokens)
+            exchange.promise((*slot.headers, *_ignored(asked)))
+            call = self._call(
+                exchange, endpoint, translation, self._facts(exchange, endpoint, asked, terms, bound), slot
+            )
+            hold = await self.parts.credit.place(key=terms.key, nano=call.facts.hold_nano, now=terms.now)
+            exchange.watch()
+            await dispatch.serve(call, self.parts, snapshot, hold)
+        finally:
+            exchange.stop_watching()
+            self.limiter.leave(slot, used_tokens=call.used_tokens if call is not None else 0)
+
+    def _facts(self, exchange: Exchange, endpoint: Endpoint, asked: Asked, terms: Terms, bound: Bound) -> RequestFacts:
+        return RequestFacts(
+            request_id=exchange.request_id,
+            client_request_id=exchange.client_request_id,
+            key=terms.key,
+            model=terms.model,
+            price=terms.price,
+            endpoint=endpoint.node_path,
+            is_stream=asked.is_stream,
+            body=self._node_body(asked, terms.key),
+            prompt_bound_tokens=bound.prompt_tokens,
+            output_bound_tokens=bound.output_tokens,
+            hold_nano=bound.nano(terms.price),
+            opened_at=terms.now.timestamp(),
+        )
+
+    def _node_body(self, asked: Asked, key: KeyEntry) -> dict[str, Any]:
+        body = dict(asked.body)
+        if asked.is_stream:
+            body["stream"] = True
+            body["stream_options"] = _STREAM_OPTIONS
+        body["cache_salt"] = self._salt(key.organization)
+        return body
+
+    def _salt(self, organization: str) -> str:
+        """Return what keeps tenants out of each other's prefix caches; the same on every process."""
+        known = self.salts.get(organization)
+        if known is None:
+            if len(self.salts) >= _KEPT_SALTS:
+                self.salts.clear()
+            digest = hmac.new(self.salt_key, organization.encode(), hashlib.sha256).hexdigest()
+            known = self.salts[organization] = digest[:_SALT_CHARS]
+        return known
+
+    def _call(
+        self, exchange: Exchange, endpoint: Endpoint, translation: Translation, facts: RequestFacts, slot: Slot
+    ) -> Call:
+        return Call(
+            exchange=exchange,
+            facts=facts,
+            asked=translation.asked,
+            names=translation.names,
+            dialect=translation.dialect,
+            reader=endpoint.reader,
+            slot=slot,
+            affinity=affinity_key(facts.key, translation.asked.opening),
+        )
+
+
+def find_model(raw: dict[str, Any], snapshot: Snapshot, *, task: str, now: float) -> tuple[ModelEntry, PriceEntry]:
+    """Return the model that the request names and its price. Raises ApiError."""
+    del task
+    name = raw.get("model")
+    if name is None:
+        raise invalid("model is missing.", param="model")
+    if not isinstance(name, str):
+        raise invalid("model must be a string.", param="model")
+    return models_api.find(name, snapshot, now=now)
+
+
+def _ignored(asked: Asked) -> Headers:
+    return ((b"x-pool-ignored-fields", ignored_names(asked.ignored)),) if asked.ignored else ()
+
+
+def ignored_names(names: tuple[str, ...]) -> bytes:
+    """Return field names as a header: printable ASCII, bounded."""
+    safe = ["".join(c for c in name if c.isascii() and (c.isalnum() or c in "._-"))[:64] for name in names[:32]]
+    return ", ".join(name for name in safe if name).encode()

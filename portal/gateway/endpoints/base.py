@@ -1,0 +1,55 @@
+"""What admission and relay ask of an endpoint."""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+from uuid import UUID
+
+from portal.gateway.contracts import ModelEntry
+from portal.gateway.dialects.base import Dialect, Names, Stamp, Wording
+from portal.gateway.errors import Headers
+from portal.gateway.fields.asked import Asked
+from portal.gateway.rewrite import Generated
+
+
+class Reader(Protocol):
+    """Rebuilds what a node answers on one of its paths."""
+
+    def chunk(self, value: dict[str, Any], names: Names) -> Generated:
+        """Rebuild one event of a stream. Raises NodeFailed."""
+
+    def answer(self, value: dict[str, Any], names: Names) -> Generated:
+        """Rebuild a whole answer. Raises NodeFailed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """One request in a node's words, and how its answer is put into the customer's."""
+
+    asked: Asked
+    names: Names
+    dialect: Dialect
+
+
+class Endpoint(Protocol):
+    """One metered endpoint; it has no state."""
+
+    @property
+    def task(self) -> str:
+        """The kind of model it calls."""
+
+    @property
+    def node_path(self) -> str:
+        """The path below /v1/ at the node."""
+
+    @property
+    def reader(self) -> Reader:
+        """What reads the node's answers."""
+
+    def wording(self, request_id: UUID) -> Wording:
+        """Return how errors are put before the request is understood."""
+
+    def headers(self, request_id: UUID) -> Headers:
+        """Return the headers that all its answers carry besides the common ones."""
+
+    def translate(self, raw: dict[str, Any], model: ModelEntry, stamp: Stamp) -> Translation:
+        """Check and translate the request. Raises ApiError naming the field."""
