@@ -1,37 +1,35 @@
-"""Which node serves a request: filters first, then the sooner of two, explainable afterwards."""
+"""Which node serves a request: private ones first, then the pool; the sooner of two, explainable afterwards.
 
-import hashlib
+Of many nodes a few are drawn and checked: all are looked at only where the draws find none.
+"""
+
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Any, Final, Protocol
 
-from portal.gateway.contracts import KeyEntry, ModelEntry, NodeEntry, Snapshot
-from portal.gateway.errors import ApiError, unavailable
+from portal.gateway.affinity import NodeRing, affinity_key
+from portal.gateway.candidates import Search, SeenNodes, Wanted, policy_refusal, private_price
+from portal.gateway.capacity import NoCapacity
+from portal.gateway.contracts import NodeEntry, PriceEntry, PrivateNode, Snapshot
 from portal.gateway.load import NodeLoad, Ticket
 
-TOOL_CLASSES: Final = frozenset({"house", "contracted"})
+__all__ = ["Choice", "Router", "Wanted", "affinity_key"]
+
 EXPLORATION: Final = 0.03
-_EXPLORED_SAMPLES: Final = 20
+# A home node may carry a quarter more than its fair share, and always a quarter of what it takes at once.
 _AFFINITY_LOAD: Final = 1.25
+_AFFINITY_ROOM: Final = 4
+_AFFINITY_STEPS: Final = 3
 _REMOTE_FACTOR: Final = 1.1
 _REMOTE_S: Final = 0.005
 _MIN_TRUST: Final = 0.05
-_PREFIX_CHARS: Final = 1_024
-
-_REASONS: Final = {
-    "own": ("the only nodes that run it belong to your own organization", 60.0),
-    "class": ("no node of the classes this key allows runs it", 30.0),
-    "tools": ("no house or contracted node, which tools need unless the key says otherwise, runs it", 30.0),
-    "tunnel": ("its nodes are not connected", 5.0),
-    "not_ready": ("its nodes are starting", 5.0),
-    "trust": ("its nodes are not trusted now", 60.0),
-    "breaker": ("its nodes have failed and are being probed", 5.0),
-    "busy": ("its nodes are busy", 1.0),
-    "full": ("its nodes are full", 1.0),
-    "tried": ("every node that could serve it has been tried", 1.0),
-}
+_LOOK_AT_ALL: Final = 16
+_DRAWS: Final = 12
+_SATURATED_S: Final = 0.05
+_PUBLIC: Final = 0
 
 
 class OwnTunnel(Protocol):
@@ -53,31 +51,13 @@ class Tunnels(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the request needs of a node."""
-
-    key: KeyEntry
-    model: ModelEntry
-    has_tools: bool
-    tokens: int
-    affinity: bytes | None
-
-
-@dataclass(frozen=True, slots=True)
 class Choice:
-    """The chosen node, its ticket and why."""
+    """The chosen node, its ticket, what the organization pays there, and why."""
 
     node: NodeEntry
     ticket: Ticket
+    price: PriceEntry
     routing: dict[str, Any]
-
-
-def affinity_key(key: KeyEntry, messages: list[dict[str, Any]]) -> bytes | None:
-    """Return what requests that share a prefix have in common; None for a prompt too short to be worth caching."""
-    head = "\n".join(row["content"] or "" for row in messages[:2])[:_PREFIX_CHARS]
-    if len(head) < _PREFIX_CHARS:
-        return None
-    return hashlib.blake2b(f"{key.organization_id}\n{head}".encode(), digest_size=16).digest()
 
 
 class Router:
@@ -88,6 +68,10 @@ class Router:
         self._clock = clock
         self._chance = chance or random.Random()  # noqa: S311  balancing, not secrecy
         self._loads: dict[int, NodeLoad] = {}
+        self._running: Counter[int] = Counter()
+        self._nodes: dict[tuple[int, int], SeenNodes] = {}
+        self._saturated: dict[int, dict[tuple[object, ...], tuple[float, NoCapacity]]] = {}
+        self._listeners: list[Callable[[Ticket], bool]] = []
 
     def load(self, node_id: int) -> NodeLoad:
         """Return what is known of the node."""
@@ -96,92 +80,248 @@ class Router:
             load = self._loads[node_id] = NodeLoad()
         return load
 
+    def on_leave(self, listener: Callable[[Ticket], bool]) -> None:
+        """Call `listener(ticket)` for each place that was given back; it says whether it has given it on."""
+        self._listeners.append(listener)
+
+    def has_room_again(self, model_id: int) -> None:
+        """Forget that a model's nodes were all full."""
+        self._saturated.pop(model_id, None)
+
     def choose(self, wanted: Wanted, snapshot: Snapshot, *, tried: set[int]) -> Choice:
-        """Return the node for the next attempt. Raises ApiError no_capacity with the reason."""
-        refused: Counter[str] = Counter()
-        candidates: list[NodeEntry] = []
+        """Return the node for the next attempt. Raises NoCapacity with the reason."""
         now = self._clock()
-        for node in snapshot.nodes_by_model.get(wanted.model.id, ()):
-            reason = "tried" if node.id in tried else self._refusal(node, wanted, now)
-            if reason:
-                refused[reason] += 1
-            else:
-                candidates.append(node)
-        if not candidates:
-            raise _no_capacity(wanted.model, refused)
-        node, why = self._pick(candidates, wanted)
-        why |= {"candidates": len(candidates), "refused": dict(refused), "node": node.public_id}
+        known = self._known_saturation(wanted, tried, now)
+        if known is not None:
+            raise known
+        searches = [Search(wanted, tried, now, nodes) for nodes in self._views(wanted, snapshot)]
+        for search in searches:
+            picked = self._pick(search)
+            if picked is not None:
+                return self._take(search, *picked, before=searches[: searches.index(search)])
+        raise self._no_capacity(wanted, searches, tried, now)
+
+    def try_node(self, node: NodeEntry, wanted: Wanted, snapshot: Snapshot, *, tried: set[int]) -> Choice | None:
+        """Return a place on this very node, None where the request may not or cannot have one."""
+        if node.id in tried or wanted.model.id not in node.models or not node.is_routable:
+            return None
+        if node.is_private:
+            rows = snapshot.private_nodes.get((wanted.key.organization_id, wanted.model.id), ())
+            nodes = self._view(wanted.key.organization_id, wanted.model.id, rows)
+            if nodes.private is None or node.id not in nodes.private:
+                return None
+        elif wanted.key.policy.is_private_only:
+            return None
+        else:
+            nodes = self._view(_PUBLIC, wanted.model.id, snapshot.nodes_by_model.get(wanted.model.id, ()))
+        search = Search(wanted, tried, self._clock(), nodes)
+        if self._refusal(node, search):
+            return None
+        return self._take(search, node, {"by": "waited", "predicted_ms": self._score_ms(node, wanted)})
+
+    def _views(self, wanted: Wanted, snapshot: Snapshot) -> list[SeenNodes]:
+        key, model_id = wanted.key, wanted.model.id
+        views: list[SeenNodes] = []
+        if snapshot.private_nodes:
+            rows = snapshot.private_nodes.get((key.organization_id, model_id))
+            if rows:
+                views.append(self._view(key.organization_id, model_id, rows))
+        if not key.policy.is_private_only:
+            views.append(self._view(_PUBLIC, model_id, snapshot.nodes_by_model.get(model_id, ())))
+        return views
+
+    def _view(
+        self, organization_id: int, model_id: int, source: Sequence[NodeEntry] | Sequence[PrivateNode]
+    ) -> SeenNodes:
+        nodes = self._nodes.get((organization_id, model_id))
+        if nodes is None or nodes.source is not source:
+            nodes = SeenNodes(source, model_id, is_private=organization_id != _PUBLIC)
+            self._nodes[organization_id, model_id] = nodes
+        return nodes
+
+    def _take(self, search: Search, node: NodeEntry, why: dict[str, Any], *, before: Sequence[Search] = ()) -> Choice:
+        wanted, private = search.wanted, search.nodes.private
+        why |= {"nodes": len(search.nodes.nodes), "refused": dict(search.refused), "node": node.public_id}
         why["is_local"] = self._tunnels.local(node.id) is not None
-        return Choice(node=node, ticket=Ticket(self.load(node.id), wanted.model.id, wanted.tokens), routing=why)
+        why["pool"] = "public" if private is None else "private"
+        if before:
+            why["private_refused"] = dict(before[0].refused)
+        price = wanted.price
+        if private is not None:
+            price = private_price(private[node.id], wanted.price, at=wanted.at) or price
+        self._running[wanted.model.id] += 1
+        ticket = Ticket(
+            self.load(node.id),
+            node_id=node.id,
+            model_id=wanted.model.id,
+            tokens=wanted.tokens,
+            on_leave=self._left,
+        )
+        return Choice(node=node, ticket=ticket, price=price, routing=why)
 
-    def _refusal(self, node: NodeEntry, wanted: Wanted, now: float) -> str:
-        if node.organization_id == wanted.key.organization_id:
-            return "own"
-        if node.node_class not in wanted.key.node_classes:
-            return "class"
-        if wanted.has_tools and node.node_class not in TOOL_CLASSES and not wanted.key.tools_on_any_class:
-            return "tools"
-        if node.trust_weight <= 0:
-            return "trust"
-        if not self._tunnels.is_reachable(node):
-            return "tunnel"
-        return self._capacity_refusal(node, wanted.model, now)
+    def _left(self, ticket: Ticket) -> None:
+        self._running[ticket.model_id] -= 1
+        is_taken = False
+        for listener in self._listeners:
+            is_taken = listener(ticket) or is_taken
+        if not is_taken:
+            self.has_room_again(ticket.model_id)
 
-    def _capacity_refusal(self, node: NodeEntry, model: ModelEntry, now: float) -> str:
-        limit = node.models.get(model.id, 0)
+    def _pick(self, search: Search) -> tuple[NodeEntry, dict[str, Any]] | None:
+        nodes, wanted = search.nodes, search.wanted
+        known: list[NodeEntry] | None = None
+        if len(nodes.nodes) <= _LOOK_AT_ALL:
+            known = self._scan(search)
+            if not known:
+                return None
+            if len(known) == 1:
+                return known[0], {"by": "only", "candidates": 1, "predicted_ms": self._score_ms(known[0], wanted)}
+        special = self._explored(search, known) or self._home(search, known)
+        if special is not None:
+            return special
+        candidates = known if known is not None else self._draw(search)
+        if not candidates:
+            candidates = self._scan(search)
+        if not candidates:
+            return None
+        return self._sooner(candidates, search, is_drawn=known is None)
+
+    def _sooner(
+        self, candidates: list[NodeEntry], search: Search, *, is_drawn: bool
+    ) -> tuple[NodeEntry, dict[str, Any]]:
+        wanted = search.wanted
+        if len(candidates) == 1:
+            return candidates[0], {"by": "only", "predicted_ms": self._score_ms(candidates[0], wanted)}
+        first, second = candidates if len(candidates) == 2 else self._chance.sample(candidates, 2)  # noqa: PLR2004  a pair
+        first_ms, second_ms = self._score_ms(first, wanted), self._score_ms(second, wanted)
+        best, other = (first, second) if first_ms <= second_ms else (second, first)
+        why: dict[str, Any] = {"by": "two_choices", "predicted_ms": min(first_ms, second_ms)}
+        why["against"] = {"node": other.public_id, "predicted_ms": max(first_ms, second_ms)}
+        if not is_drawn:
+            why["candidates"] = len(candidates)
+        return best, why
+
+    def _explored(self, search: Search, known: list[NodeEntry] | None) -> tuple[NodeEntry, dict[str, Any]] | None:
+        """Give a node that is hardly known a small part of the requests, so that its speed is learned."""
+        if self._chance.random() >= EXPLORATION:
+            return None
+        nodes = search.nodes
+        if nodes.unexplored is None:
+            nodes.unexplored = [node for node in nodes.nodes if not self.load(node.id).is_explored]
+        waiting = nodes.unexplored
+        for _ in range(_DRAWS):
+            if not waiting:
+                return None
+            place = self._chance.randrange(len(waiting))
+            node = waiting[place]
+            if self.load(node.id).is_explored:
+                waiting[place] = waiting[-1]
+                waiting.pop()
+            elif self._is_eligible(node, search, known):
+                return node, {"by": "exploration", "predicted_ms": self._score_ms(node, search.wanted)}
+        return None
+
+    def _home(self, search: Search, known: list[NodeEntry] | None) -> tuple[NodeEntry, dict[str, Any]] | None:
+        """Return the node where the session or prefix is at home, or the next on the ring that may take it."""
+        wanted, nodes = search.wanted, search.nodes
+        if wanted.affinity is None or not nodes.nodes:
+            return None
+        if nodes.ring is None:
+            nodes.ring = NodeRing(nodes.nodes)
+        for node in nodes.ring.walk(wanted.affinity, _AFFINITY_STEPS):
+            if self._has_room_for_affinity(node, search) and self._is_eligible(node, search, known):
+                by = "session" if wanted.is_session else "affinity"
+                return node, {"by": by, "predicted_ms": self._score_ms(node, wanted)}
+        return None
+
+    def _has_room_for_affinity(self, node: NodeEntry, search: Search) -> bool:
+        """Bounded load: a home that carries much more than its share lets the next one help."""
+        model_id = search.wanted.model.id
+        limit = node.models.get(model_id, 0)
+        fair = (self._running[model_id] + 1) * limit / max(search.nodes.limit, 1)
+        bound = max(limit // _AFFINITY_ROOM, ceil(fair * _AFFINITY_LOAD))
+        return self.load(node.id).running.get(model_id, 0) < bound
+
+    def _is_eligible(self, node: NodeEntry, search: Search, known: list[NodeEntry] | None) -> bool:
+        return node in known if known is not None else not self._refusal(node, search)
+
+    def _draw(self, search: Search) -> list[NodeEntry]:
+        """Return two nodes that could serve, or fewer where a handful of draws did not find them."""
+        nodes = search.nodes.nodes
+        found: list[NodeEntry] = []
+        for _ in range(_DRAWS):
+            node = nodes[int(self._chance.random() * len(nodes))]
+            if node in found:
+                continue
+            reason = self._refusal(node, search)
+            if reason:
+                search.refuse(reason)
+                continue
+            found.append(node)
+            if len(found) == 2:  # noqa: PLR2004  a pair
+                break
+        return found
+
+    def _scan(self, search: Search) -> list[NodeEntry]:
+        """Return all nodes that could serve, and count why the others cannot."""
+        search.refused.clear()
+        found: list[NodeEntry] = []
+        for node in search.nodes.nodes:
+            reason = self._refusal(node, search)
+            if not reason:
+                found.append(node)
+                continue
+            search.refuse(reason)
+            if reason in {"busy", "breaker"}:
+                frees_in_s = self.load(node.id).breaker.frees_in_s(search.now)
+                search.soonest_s = frees_in_s if search.soonest_s is None else min(search.soonest_s, frees_in_s)
+        return found
+
+    def _refusal(self, node: NodeEntry, search: Search) -> str:
+        reason = policy_refusal(node, search)
+        if reason:
+            return reason
+        model = search.wanted.model
         tunnel = self._tunnels.local(node.id)
-        if tunnel is not None:
-            if model.public_id not in tunnel.ready_models:
-                return "not_ready"
-            limit = min(limit, tunnel.ready_models[model.public_id])
+        if tunnel is None:
+            if not self._tunnels.is_reachable(node):
+                return "tunnel"
+            limit = node.models.get(model.id, 0)
+        elif model.public_id in tunnel.ready_models:
+            limit = min(node.models.get(model.id, 0), tunnel.ready_models[model.public_id])
+        else:
+            return "not_ready"
         load = self.load(node.id)
-        blocked = load.breaker.blocks(now)
+        blocked = load.breaker.blocks(search.now)
         if blocked:
             return blocked
         return "full" if load.running.get(model.id, 0) >= limit else ""
-
-    def _pick(self, candidates: list[NodeEntry], wanted: Wanted) -> tuple[NodeEntry, dict[str, Any]]:
-        if len(candidates) == 1:
-            return candidates[0], {"by": "only", "predicted_ms": self._score_ms(candidates[0], wanted)}
-        new = [node for node in candidates if self.load(node.id).samples < _EXPLORED_SAMPLES]
-        if new and self._chance.random() < EXPLORATION:
-            node = self._chance.choice(new)
-            return node, {"by": "exploration", "predicted_ms": self._score_ms(node, wanted)}
-        home = _home(candidates, wanted.affinity)
-        if home is not None and self._has_room_for_affinity(home, candidates):
-            return home, {"by": "affinity", "predicted_ms": self._score_ms(home, wanted)}
-        first, second = self._chance.sample(candidates, 2)
-        scores = {node.id: self._score_ms(node, wanted) for node in (first, second)}
-        best, other = (first, second) if scores[first.id] <= scores[second.id] else (second, first)
-        against = {"node": other.public_id, "predicted_ms": scores[other.id]}
-        return best, {"by": "two_choices", "predicted_ms": scores[best.id], "against": against}
 
     def _score_ms(self, node: NodeEntry, wanted: Wanted) -> int:
         seconds = self.load(node.id).predicted_s(wanted.tokens)
         if self._tunnels.local(node.id) is None:
             seconds = seconds * _REMOTE_FACTOR + _REMOTE_S
-        return round(seconds * 1000 / max(node.trust_weight, _MIN_TRUST))
+        return round(seconds * 1_000 / max(node.trust_weight, _MIN_TRUST))
 
-    def _has_room_for_affinity(self, home: NodeEntry, candidates: list[NodeEntry]) -> bool:
-        """Bounded load: the home node may carry a quarter more than its fair share by speed."""
-        tokens = sum(self.load(node.id).tokens for node in candidates)
-        speed = sum(self.load(node.id).tokens_per_s for node in candidates)
-        load = self.load(home.id)
-        fair = tokens * load.tokens_per_s / max(speed, 1e-9)
-        return load.tokens <= fair * _AFFINITY_LOAD
+    def _known_saturation(self, wanted: Wanted, tried: set[int], now: float) -> NoCapacity | None:
+        """Return the refusal that was just found by looking at many nodes, while no place has come free since."""
+        marks = self._saturated.get(wanted.model.id)
+        if not marks or tried:
+            return None
+        until, error = marks.get(wanted.signature, (0.0, None))
+        if error is None or now >= until:
+            return None
+        return NoCapacity(wanted.model, error.refused, soonest_s=error.soonest_s)
 
-
-def _home(candidates: list[NodeEntry], affinity: bytes | None) -> NodeEntry | None:
-    """Rendezvous hashing: the same prefix finds the same node while the node is a candidate."""
-    if affinity is None:
-        return None
-    return max(candidates, key=lambda node: hashlib.blake2b(affinity + b"%d" % node.id, digest_size=8).digest())
-
-
-def _no_capacity(model: ModelEntry, refused: Counter[str]) -> ApiError:
-    for reason in ("full", "busy", "breaker", "not_ready", "tunnel", "tools", "class", "trust", "own", "tried"):
-        if refused[reason]:
-            text, retry_after_s = _REASONS[reason]
-            return unavailable("no_capacity", f"{model.public_id}: {text}.", retry_after_s=retry_after_s)
-    message = f"{model.public_id}: no node runs it now."
-    return unavailable("no_capacity", message, retry_after_s=30.0)
+    def _no_capacity(self, wanted: Wanted, searches: list[Search], tried: set[int], now: float) -> NoCapacity:
+        refused: Counter[str] = Counter()
+        for search in searches:
+            refused.update(search.refused)
+        if wanted.key.policy.is_private_only and not refused:
+            refused["private"] = 1
+        known = [search.soonest_s for search in searches if search.soonest_s is not None]
+        error = NoCapacity(wanted.model, refused, soonest_s=min(known, default=None))
+        if error.may_wait and not tried and sum(refused.values()) > _LOOK_AT_ALL:
+            marks = self._saturated.setdefault(wanted.model.id, {})
+            marks[wanted.signature] = (now + _SATURATED_S, error)
+        return error
