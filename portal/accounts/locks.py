@@ -1,7 +1,13 @@
 """The one way to lock this room's rows; organizations come first in the order of locks."""
 
-from portal.accounts.models import ApiKey, Invitation, Membership, Organization
-from portal.core.errors import NotFound
+from portal.accounts.models import ApiKey, Invitation, Membership, Organization, Project
+from portal.core.errors import Conflict, NotFound
+
+
+class ProjectArchived(Conflict):
+    """The project takes no more keys and changes no more."""
+
+    code = "project_archived"
 
 
 def organization(*, organization_id: int) -> Organization:
@@ -15,6 +21,17 @@ def api_key(*, organization: Organization, public_id: str) -> ApiKey:
     if key is None:
         raise NotFound(f"no API key {public_id} in this organization")
     return key
+
+
+def open_project(*, organization: Organization, public_id: str) -> Project:
+    """Lock one of the organization's projects. Raises NotFound, ProjectArchived."""
+    rows = Project.objects.select_for_update(of=("self",)).filter(organization=organization, public_id=public_id)
+    project = rows.select_related("organization").first()
+    if project is None:
+        raise NotFound(f"no project {public_id} in this organization")
+    if project.archived_at is not None:
+        raise ProjectArchived(f"{project.name} is archived.", param="project", fix="Choose another project.")
+    return project
 
 
 def invitation(*, token_hash: str) -> Invitation | None:

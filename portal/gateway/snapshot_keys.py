@@ -5,9 +5,10 @@ from dataclasses import replace
 from ipaddress import ip_network
 from typing import Final, TypeVar, cast
 
+from portal.accounts.rules.terms import NO_LIMITS as NONE_SET
 from portal.accounts.rules.terms import Budget, LimitTerms
 from portal.accounts.selectors.for_gateway import KeyRow
-from portal.gateway.contracts import NO_LIMITS, BudgetTerms, KeyEntry, KeyPolicy, Limits
+from portal.gateway.contracts import NO_LIMITS, OPEN_POLICY, BudgetTerms, KeyEntry, KeyPolicy, Limits
 
 T = TypeVar("T", bound=Hashable)
 _KEPT: Final = 20_000
@@ -50,16 +51,18 @@ class KeyEntries:
 
     def _policy(self, row: KeyRow) -> KeyPolicy:
         key = row.key
-        return self._shared(
-            KeyPolicy(
-                models=None if key.allowed_models is None else frozenset(key.allowed_models),
-                networks=tuple(ip_network(text) for text in key.networks),
-                countries=None if key.countries is None else frozenset(key.countries),
-                allows_tools=key.allows_tools,
-            )
+        policy = KeyPolicy(
+            models=None if key.allowed_models is None else frozenset(key.allowed_models),
+            networks=tuple(ip_network(text) for text in key.networks),
+            countries=None if key.countries is None else frozenset(key.countries),
+            allows_tools=key.allows_tools,
+            is_private_only=key.is_private_only,
         )
+        return OPEN_POLICY if policy == OPEN_POLICY else self._shared(policy)
 
     def _limits(self, terms: LimitTerms) -> Limits:
+        if terms == NONE_SET:
+            return NO_LIMITS
         return self._shared(Limits(terms.requests_per_minute, terms.tokens_per_minute, terms.parallel_requests))
 
     def _budgets(self, row: KeyRow) -> tuple[BudgetTerms, ...]:

@@ -99,12 +99,12 @@ class SnapshotLoader:
 
 
 def distrusting(snapshot: Snapshot, *, suspects: Iterable[str]) -> Snapshot:
-    """Return the snapshot with those keys refused that changed, or whose organization did, unseen by us."""
+    """Return the snapshot with those keys refused that changed, or whose project or organization did, unseen by us."""
     changed = frozenset(suspects)
     if not changed:
         return snapshot
     entries = {
-        digest: replace(entry, is_revoked=True) if {entry.public_id, entry.organization} & changed else entry
+        digest: replace(entry, is_revoked=True) if {entry.public_id, entry.organization, entry.project} & changed else entry
         for digest, entry in snapshot.keys.items()
     }
     return replace(snapshot, keys=entries)

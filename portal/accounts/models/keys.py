@@ -24,6 +24,7 @@ class ApiKey(Limited, Budgeted):
     node_classes = ArrayField(models.CharField(max_length=16))
     allows_tools = models.BooleanField(default=True)
     tools_on_any_class = models.BooleanField(default=False)
+    is_private_only = models.BooleanField(default=False)
     allowed_models = ArrayField(models.CharField(max_length=96), null=True, blank=True)
     networks = ArrayField(models.CharField(max_length=43), default=list, blank=True)
     countries = ArrayField(models.CharField(max_length=2), null=True, blank=True)

@@ -36,6 +36,7 @@ class KeyTerms:
     project: str | None = None
     allows_tools: bool = True
     tools_on_any_class: bool = False
+    is_private_only: bool = False
     allowed_models: tuple[str, ...] | None = None
     networks: tuple[str, ...] = ()
     countries: tuple[str, ...] | None = None

@@ -21,9 +21,9 @@ class NewKey:
     text: str
 
 
-def new_key() -> NewKey:
-    """Make a key with 160 secret bits."""
-    public_id = f"k{ids.random_text(_PUBLIC_LENGTH)}"
+def new_key(*, public_id: str | None = None) -> NewKey:
+    """Make a key with 160 secret bits; with a public id, another secret for that key."""
+    public_id = public_id or f"k{ids.random_text(_PUBLIC_LENGTH)}"
     body = f"{PREFIX}{public_id}-{ids.random_text(_SECRET_LENGTH)}"
     return NewKey(public_id=public_id, text=f"{body}-{_checksum(body)}")
 

@@ -3,13 +3,7 @@
 from django.db.models import Count, F, Q, QuerySet
 
 from portal.accounts.models import Organization, Project
-from portal.core.errors import Conflict, InvalidValue, NotFound
-
-
-class ProjectArchived(Conflict):
-    """The project takes no more keys."""
-
-    code = "project_archived"
+from portal.core.errors import NotFound
 
 
 def list_projects(*, organization: Organization, limit: int = 200) -> QuerySet[Project]:
@@ -30,14 +24,4 @@ def get_project(*, organization: Organization, public_id: str) -> Project:
     row = Project.objects.filter(organization=organization, public_id=public_id).first()
     if row is None:
         raise NotFound(f"no project {public_id} in this organization")
-    return row
-
-
-def open_project(*, organization: Organization, public_id: str) -> Project:
-    """Return a project that takes keys. Raises InvalidValue where there is none, ProjectArchived."""
-    row = Project.objects.filter(organization=organization, public_id=public_id).first()
-    if row is None:
-        raise InvalidValue("There is no such project in this organization.", param="project")
-    if row.archived_at is not None:
-        raise ProjectArchived(f"{row.name} is archived.", param="project", fix="Choose another project.")
     return row

@@ -10,16 +10,15 @@ from portal.accounts.models import ApiKey, Organization, Project, User
 from portal.accounts.rules import key_terms, key_text
 from portal.accounts.rules.key_terms import KeyTerms
 from portal.accounts.rules.terms import Budget, LimitTerms
-from portal.accounts.selectors import projects
 from portal.accounts.services.organizations import require_active
 from portal.audit import services as audit
 from portal.audit.services import Actor
-from portal.core.errors import Conflict
+from portal.core.errors import Conflict, InvalidValue, NotFound
 from portal.integrations import bus
 
 _MAX_LIVE_KEYS = 1000
 _LIMITS = ("requests_per_minute", "tokens_per_minute", "parallel_requests")
-_PLAIN = ("name", "allows_tools", "tools_on_any_class", "expires_at")
+_PLAIN = ("name", "allows_tools", "tools_on_any_class", "is_private_only", "expires_at")
 
 
 class KeyAlreadyRevoked(Conflict):
@@ -63,7 +62,7 @@ def create_key(
         )
         _apply(key, terms)
         key.save()
-        _record(key, "api_key.created", actor=actor, detail=described(terms), now=now)
+        record_change(key, "api_key.created", actor=actor, detail=described(terms), now=now)
     return CreatedKey(key=key, text=made.text)
 
 
@@ -82,7 +81,7 @@ def change_key(*, organization: Organization, public_id: str, terms: KeyTerms, a
         _apply(key, terms)
         key.save()
         detail: dict[str, object] = {"from": described(before), "to": described(terms)}
-        _record(key, "api_key.changed", actor=actor, detail=detail, now=now)
+        record_change(key, "api_key.changed", actor=actor, detail=detail, now=now)
     return key
 
 
@@ -93,7 +92,7 @@ def revoke_key(*, organization: Organization, public_id: str, actor: Actor, now:
         require_live(key)
         key.revoked_at = now
         key.save(update_fields=["revoked_at"])
-        _record(key, "api_key.revoked", actor=actor, detail={"name": key.name}, now=now)
+        record_change(key, "api_key.revoked", actor=actor, detail={"name": key.name}, now=now)
     return key
 
 
@@ -114,6 +113,7 @@ def terms_of(key: ApiKey) -> KeyTerms:
         project=key.project.public_id if key.project else None,
         allows_tools=key.allows_tools,
         tools_on_any_class=key.tools_on_any_class,
+        is_private_only=key.is_private_only,
         allowed_models=None if key.allowed_models is None else tuple(key.allowed_models),
         networks=tuple(key.networks),
         countries=None if key.countries is None else tuple(key.countries),
@@ -142,10 +142,14 @@ def _project(key: ApiKey, public_id: str | None) -> Project | None:
         return None
     if key.project is not None and key.project.public_id == public_id:
         return key.project
-    return projects.open_project(organization=key.organization, public_id=public_id)
+    try:
+        return locks.open_project(organization=key.organization, public_id=public_id)
+    except NotFound as error:
+        raise InvalidValue("There is no such project in this organization.", param="project") from error
 
 
-def _record(key: ApiKey, event: str, *, actor: Actor, detail: dict[str, object], now: datetime) -> None:
+def record_change(key: ApiKey, event: str, *, actor: Actor, detail: dict[str, object], now: datetime) -> None:
+    """Audit what was done to the key and tell the gateways, in the transaction that does it."""
     audit.record(
         actor=actor,
         event=event,
