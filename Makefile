@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE ?=
 DEMO_VLLM := $(if $(filter vllm,$(ENGINE)),$(if $(POOLHOUSE_VLLM),,.venv-vllm/.installed))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-break test check e2e screenshots test-vllm openapi format requirements
+.PHONY: help setup demo demo-break test check e2e screenshots test-vllm openapi format requirements bench
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,10 @@ test-vllm: $(STAMP) ## Install the CPU build of vLLM into .venv-vllm and run the
 	else \
 		$(MAKE) --no-print-directory .venv-vllm/.installed && $(PYTEST) -m vllm; \
 	fi
+
+bench: $(STAMP) ## What the gateway costs beside its peers: PEERS="vllm-router litellm"
+	@sh tests/bench/wrk.sh
+	@exec $(BIN)/python -m tests.bench --peers "$(PEERS)"
 
 openapi: $(STAMP) ## Write docs/openapi/ anew
 	$(LOCAL) $(BIN)/python manage.py openapi

@@ -1,0 +1,1 @@
+"""`make bench`: what the gateway costs beside its peers, in one run on one machine."""
