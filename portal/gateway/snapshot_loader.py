@@ -10,14 +10,12 @@ from portal.billing.models import PriceVersion
 from portal.billing.selectors import for_gateway as prices
 from portal.catalog.models import CatalogModel
 from portal.catalog.selectors import for_gateway as models
-from portal.gateway.contracts import KeyEntry, ModelEntry, NodeEntry, PriceEntry, Snapshot, TunnelEntry
+from portal.gateway import snapshot_nodes
+from portal.gateway.contracts import KeyEntry, ModelEntry, Snapshot
 from portal.gateway.snapshot_keys import KeyEntries
 from portal.nodes.selectors import for_gateway as nodes
-from portal.nodes.selectors.for_gateway import NodeRow
 from portal.providers.selectors import for_gateway as providers
-from portal.providers.selectors.for_gateway import ProviderRow
 from portal.trust.selectors import for_gateway as trust
-from portal.trust.selectors.for_gateway import Standing
 
 EMPTY: Final = Snapshot(keys={}, models={}, nodes={}, nodes_by_model={}, loaded_at=0.0)
 
@@ -78,23 +76,20 @@ class SnapshotLoader:
         )
         if digest == self._nodes_digest:
             return
-        owners, standings = providers.providers(), trust.standings(now=now)
-        shares, usual_share = prices.shares_at(at=now)
-        entries: dict[int, NodeEntry] = {}
-        by_model: dict[int, list[NodeEntry]] = {}
-        for row in nodes.nodes():
-            owner = owners.get(row.provider_id)
-            if owner is None:
-                continue  # made since the providers were read: their digest differs now, the next load has both
-            share = 0 if owner.is_house else shares.get(owner.id, usual_share)
-            entry = _node(row, owner, share, standings.get(row.id) or Standing())
-            entries[row.id] = entry
-            if row.is_routable and owner.is_usable:
-                for model_id in row.models:
-                    by_model.setdefault(model_id, []).append(entry)
+        facts = snapshot_nodes.Facts(
+            rows=nodes.nodes(),
+            owners=providers.providers(),
+            standings=trust.standings(now=now),
+            shares=snapshot_nodes.Shares(*prices.shares_at(at=now)),
+            private_prices=prices.private_prices(),
+        )
+        found = snapshot_nodes.fleet(facts)
         self._nodes_digest = digest
         self._snapshot = replace(
-            self._snapshot, nodes=entries, nodes_by_model={model: tuple(found) for model, found in by_model.items()}
+            self._snapshot,
+            nodes=found.entries,
+            nodes_by_model=found.public,
+            private_nodes=found.private,
         )
 
 
@@ -104,10 +99,14 @@ def distrusting(snapshot: Snapshot, *, suspects: Iterable[str]) -> Snapshot:
     if not changed:
         return snapshot
     entries = {
-        digest: replace(entry, is_revoked=True) if {entry.public_id, entry.organization, entry.project} & changed else entry
+        digest: replace(entry, is_revoked=True) if _names(entry) & changed else entry
         for digest, entry in snapshot.keys.items()
     }
     return replace(snapshot, keys=entries)
+
+
+def _names(entry: KeyEntry) -> set[str | None]:
+    return {entry.public_id, entry.organization, entry.project}
 
 
 def _model(row: CatalogModel, versions: list[PriceVersion]) -> ModelEntry:
@@ -129,36 +128,5 @@ def _model(row: CatalogModel, versions: list[PriceVersion]) -> ModelEntry:
         template_sha256=row.chat_template_id,
         created_at=row.created_at.timestamp(),
         deprecates_at=row.deprecates_at.timestamp() if row.deprecates_at else None,
-        prices=tuple(_price(version) for version in versions),
-    )
-
-
-def _price(row: PriceVersion) -> PriceEntry:
-    return PriceEntry(
-        id=row.pk,
-        version=row.version,
-        prompt_nano_per_mtok=row.prompt_nano_per_mtok,
-        cached_nano_per_mtok=row.cached_nano_per_mtok,
-        completion_nano_per_mtok=row.completion_nano_per_mtok,
-        request_nano=row.request_nano,
-        effective_from=row.effective_from.timestamp(),
-    )
-
-
-def _node(row: NodeRow, owner: ProviderRow, share_bps: int, standing: Standing) -> NodeEntry:
-    tunnel = row.tunnel
-    return NodeEntry(
-        id=row.id,
-        public_id=row.public_id,
-        provider_id=row.provider_id,
-        organization_id=owner.organization_id,
-        node_class=row.node_class,
-        country=row.country,
-        region=row.region,
-        generation=row.generation,
-        share_bps=share_bps,
-        trust_weight=standing.weight,
-        models=row.models,
-        models_without_tolerance=frozenset(standing.models_without_tolerance),
-        tunnel=TunnelEntry(tunnel.process, tunnel.peer, tunnel.generation) if tunnel else None,
+        prices=tuple(snapshot_nodes.price_entry(version) for version in versions),
     )

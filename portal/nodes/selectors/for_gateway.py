@@ -1,23 +1,28 @@
 """Nodes with their tunnels and running deployments as the gateway's snapshot takes them."""
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from django.db import connection
 
-from portal.nodes.models import Deployment, DesiredState, Node, ObservedState, Tunnel
+from portal.nodes.models import Deployment, DesiredState, Node, NodeGuest, ObservedState, Tunnel
 from portal.nodes.rules import states
 
 # Only columns that routing reads: heartbeats and touches write these rows all the time.
 _DIGEST = """
     SELECT (
         SELECT coalesce(sum(hashtextextended(
-            concat_ws('|', state, node_class, country, region, generation, provider_id), id)), 0) FROM nodes_node
+            concat_ws('|', state, node_class, country, region, generation, provider_id, is_private), id)), 0)
+        FROM nodes_node
     ), (
         SELECT coalesce(sum(hashtextextended(
             concat_ws('|', node_id, model_id, desired, observed, max_concurrency), id)), 0) FROM nodes_deployment
     ), (
         SELECT coalesce(sum(hashtextextended(
             concat_ws('|', generation, process, peer), node_id)), 0) FROM nodes_tunnel
+    ), (
+        SELECT coalesce(sum(hashtextextended(
+            concat_ws('|', node_id, organization_id, accepted_at), id)), 0) FROM nodes_nodeguest
     )
 """
 
@@ -29,6 +34,14 @@ class TunnelRow:
     process: str
     peer: str
     generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class GuestRow:
+    """An organization that may use a private node, and when it last accepted the prices."""
+
+    organization_id: int
+    accepted_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +58,8 @@ class NodeRow:
     is_routable: bool
     models: dict[int, int]
     tunnel: TunnelRow | None
+    is_private: bool
+    guests: list[GuestRow]
 
 
 def nodes_digest() -> tuple[str, ...]:
@@ -60,6 +75,10 @@ def nodes() -> list[NodeRow]:
     for row in Deployment.objects.filter(desired=DesiredState.RUNNING, observed=ObservedState.READY):
         running.setdefault(row.node_id, {})[row.model_id] = row.max_concurrency
     tunnels = {row.pk: TunnelRow(row.process, row.peer, row.generation) for row in Tunnel.objects.all()}
+    guests: dict[int, list[GuestRow]] = {}
+    for guest in NodeGuest.objects.order_by("id"):
+        if guest.accepted_at is not None:
+            guests.setdefault(guest.node_id, []).append(GuestRow(guest.organization_id, guest.accepted_at))
     return [
         NodeRow(
             id=row.pk,
@@ -72,6 +91,8 @@ def nodes() -> list[NodeRow]:
             is_routable=row.state in states.ROUTABLE_STATES,
             models=running.get(row.pk, {}),
             tunnel=tunnels.get(row.pk),
+            is_private=row.is_private,
+            guests=guests.get(row.pk, []),
         )
         for row in Node.objects.exclude(state__in=states.CLOSED_STATES).order_by("id")
     ]
