@@ -2,15 +2,35 @@
 
 import hashlib
 import re
+from dataclasses import dataclass
 from typing import Final
 
+from portal.gateway import policy
+from portal.gateway.addresses import AddressBook
 from portal.gateway.contracts import KeyEntry, Snapshot
 from portal.gateway.errors import AUTHENTICATION, PERMISSION, ApiError
 from portal.gateway.exchange import Exchange
+from portal.gateway.sightings import SightingBook
 
 _MAX_KEY: Final = 256
 _KEY_IN_QUERY: Final = re.compile(rb"(?:^|&)(?:api[_-]?key|key|token|access_token)=|sk-pool-", re.IGNORECASE)
 _HINT: Final = "Send it as `Authorization: Bearer sk-pool-…` or `x-api-key: sk-pool-…`."
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """The one way in: whose key it is, whether it may be used from there; and where that is, for the owner to know."""
+
+    addresses: AddressBook
+    sightings: SightingBook
+
+    def admit(self, exchange: Exchange, snapshot: Snapshot, *, now: float) -> KeyEntry:
+        """Return the calling key. Raises ApiError 401, 403. `now` is Unix seconds."""
+        key = authenticate(exchange, snapshot, now=now)
+        caller = self.addresses.caller(exchange.scope)
+        policy.require_address(key, caller.address)
+        self.sightings.note(key, caller, now=now)
+        return key
 
 
 def authenticate(exchange: Exchange, snapshot: Snapshot, *, now: float) -> KeyEntry:
@@ -22,11 +42,18 @@ def authenticate(exchange: Exchange, snapshot: Snapshot, *, now: float) -> KeyEn
     if entry.is_revoked:
         raise _unauthorized("revoked_api_key", "This API key has been revoked; create another one.")
     if entry.expires_at is not None and entry.expires_at <= now:
-        raise _unauthorized("expired_api_key", "This API key has expired; create another one.")
+        raise _over(entry)
     if not entry.is_organization_active:
         message = "The organization of this key is suspended; ask the pool's operator."
         raise ApiError(403, PERMISSION, "organization_suspended", message)
     return entry
+
+
+def _over(entry: KeyEntry) -> ApiError:
+    if entry.is_replaced:
+        message = f"The key {entry.public_id} has a new secret, and the time of this old one is over; use the new one."
+        return _unauthorized("revoked_api_key", message)
+    return _unauthorized("expired_api_key", "This API key has expired; create another one.")
 
 
 def _key_text(exchange: Exchange) -> bytes:

@@ -19,6 +19,7 @@ class GatewayConfig:
     key_tokens_per_minute: int
     key_concurrency: int
     drain_s: int
+    country_header: str = ""
 
     @property
     def peer_address(self) -> str:
@@ -38,4 +39,5 @@ def from_environment() -> GatewayConfig:
         key_tokens_per_minute=env.integer("GATEWAY_KEY_TOKENS_PER_MINUTE", 20_000_000, low=1, high=10**12),
         key_concurrency=env.integer("GATEWAY_KEY_CONCURRENCY", 1_000, low=1, high=1_000_000),
         drain_s=env.integer("GATEWAY_DRAIN_S", 30, low=0, high=3_600),
+        country_header=env.text("GATEWAY_COUNTRY_HEADER"),
     )

@@ -55,6 +55,7 @@ class Exchange:
         "path",
         "query",
         "request_id",
+        "scope",
         "wording",
     )
 
@@ -66,6 +67,7 @@ class Exchange:
     ) -> None:
         self._started = time.monotonic()
         self.request_id: UUID = ids.uuid7()
+        self.scope = scope
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.query: bytes = scope["query_string"]

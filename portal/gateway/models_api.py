@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from portal.core.money import decimal_text
+from portal.gateway import policy
 from portal.gateway.contracts import KeyEntry, ModelEntry, NodeEntry, PriceEntry, Snapshot
 from portal.gateway.errors import INVALID_REQUEST, ApiError
 
@@ -24,14 +25,17 @@ def listing(snapshot: Snapshot, key: KeyEntry, *, now: float) -> dict[str, Any]:
     offered = [
         _entry(model, price, snapshot.nodes_by_model.get(model.id, ()), key)
         for model in sorted(snapshot.models.values(), key=lambda model: model.public_id)
-        if model.state in _OFFERED and (price := price_now(model, now=now)) is not None
+        if model.state in _OFFERED
+        and policy.allows_model(key, model.public_id)
+        and (price := price_now(model, now=now)) is not None
     ]
     return {"object": "list", "data": offered}
 
 
 def single(model_id: str, snapshot: Snapshot, key: KeyEntry, *, now: float) -> dict[str, Any]:
-    """Return one model. Raises ApiError model_not_found."""
+    """Return one model. Raises ApiError model_not_found or model_not_allowed."""
     model, price = find(model_id, snapshot, now=now)
+    policy.require_model(key, model.public_id)
     return _entry(model, price, snapshot.nodes_by_model.get(model.id, ()), key)
 
 

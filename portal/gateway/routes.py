@@ -10,7 +10,7 @@ from django.db import DatabaseError
 
 from portal.core import clock
 from portal.core.errors import DomainError
-from portal.gateway import auth, errors, health, key_api, models_api, requests_api
+from portal.gateway import errors, health, key_api, models_api, requests_api
 from portal.gateway.contracts import Snapshot
 from portal.gateway.endpoints.base import Endpoint
 from portal.gateway.endpoints.chat import ChatEndpoint
@@ -104,7 +104,7 @@ def _snapshot(process: GatewayProcess) -> Snapshot:
 async def _models(process: GatewayProcess, exchange: Exchange) -> None:
     now = clock.now().timestamp()
     snapshot = _snapshot(process)
-    key = auth.authenticate(exchange, snapshot, now=now)
+    key = process.door.admit(exchange, snapshot, now=now)
     wanted = exchange.path[len(_MODELS) + 1 :]
     if wanted:
         await exchange.answer(200, models_api.single(wanted, snapshot, key, now=now))
@@ -113,7 +113,7 @@ async def _models(process: GatewayProcess, exchange: Exchange) -> None:
 
 
 async def _request(process: GatewayProcess, exchange: Exchange) -> None:
-    key = auth.authenticate(exchange, _snapshot(process), now=clock.now().timestamp())
+    key = process.door.admit(exchange, _snapshot(process), now=clock.now().timestamp())
     text = exchange.path[len(_REQUESTS) :]
     record = await _read(
         process,
@@ -129,7 +129,7 @@ async def _request(process: GatewayProcess, exchange: Exchange) -> None:
 
 async def _key(process: GatewayProcess, exchange: Exchange) -> None:
     now = clock.now()
-    key = auth.authenticate(exchange, _snapshot(process), now=now.timestamp())
+    key = process.door.admit(exchange, _snapshot(process), now=now.timestamp())
     described = await _read(
         process, key_api.describe, key=key, limits=process.config, currency=process.currency, now=now
     )
