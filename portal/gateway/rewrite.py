@@ -86,6 +86,8 @@ def _generated(value: dict[str, Any], names: Names, part: str) -> Generated:
         if reason is not None:
             rebuilt["finish_reason"] = reason if isinstance(reason, str) and reason in _FINISH else "stop"
             found.finished += 1
+            if names.stops and isinstance(row.get("stop_reason"), str) and row["stop_reason"] in names.stops:
+                rebuilt["stop_reason"] = row["stop_reason"]
         found.choices.append(rebuilt)
     return found
 

@@ -14,6 +14,8 @@ from portal.gateway import errors, health, key_api, models_api, requests_api
 from portal.gateway.contracts import Snapshot
 from portal.gateway.endpoints.base import Endpoint
 from portal.gateway.endpoints.chat import ChatEndpoint
+from portal.gateway.endpoints.messages import MessagesEndpoint
+from portal.gateway.endpoints.responses import ResponsesEndpoint
 from portal.gateway.errors import INVALID_REQUEST, ApiError
 from portal.gateway.exchange import CustomerGone, Exchange, check_headers
 from portal.gateway.process import GatewayProcess
@@ -26,6 +28,8 @@ _REQUESTS: Final = "/v1/requests/"
 _KEY: Final = "/v1/key"
 _METERED: Final[Mapping[str, Endpoint]] = {
     "/v1/chat/completions": ChatEndpoint(),
+    "/v1/messages": MessagesEndpoint(),
+    "/v1/responses": ResponsesEndpoint(),
 }
 _UNHANDLED: Final = "gateway.request_failed"
 

@@ -28,13 +28,14 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What every answer to one request carries."""
+    """What every answer to one request carries. `stops`: texts that the dialect tells as reasons to end."""
 
     answer_id: str
     created: int
     model: str
     choices: int
     has_logprobs: bool
+    stops: frozenset[str] = frozenset()
 
 
 class Wording(Protocol):

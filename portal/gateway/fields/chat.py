@@ -1,6 +1,6 @@
 """The fields of `/v1/chat/completions`: one table, from which the body for the node is built anew."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from portal.gateway.contracts import ModelEntry
@@ -124,7 +124,7 @@ _EXTRAS: Final[dict[str, tuple[str, Check]]] = {
 
 def check(raw: dict[str, Any], model: ModelEntry) -> Asked:
     """Return the checked request. Raises ApiError invalid_value or unsupported_parameter naming the field."""
-    _refuse(raw)
+    refuse(raw)
     conversation = messages.conversation(raw.get("messages"))
     body: dict[str, Any] = {"model": model.public_id, "messages": conversation.messages}
     ignored: list[str] = []
@@ -163,7 +163,8 @@ def _plain_bytes(conversation: messages.Conversation, body: dict[str, Any], mode
     return conversation.content_bytes + overhead
 
 
-def _refuse(raw: dict[str, Any]) -> None:
+def refuse(raw: Mapping[str, Any]) -> None:
+    """Raise ApiError for fields that no endpoint takes."""
     for field, value in raw.items():
         if value is None:
             continue

@@ -1,0 +1,1 @@
+"""Anthropic's Messages in a chat's words, and a chat's answer in theirs."""
