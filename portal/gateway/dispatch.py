@@ -13,7 +13,8 @@ from portal.gateway import failures
 from portal.gateway.breaker import Verdict
 from portal.gateway.contracts import Attempt, Hold, Settled, Snapshot
 from portal.gateway.credit import CreditBook
-from portal.gateway.errors import INVALID_REQUEST, ApiError
+from portal.gateway.errors import ApiError
+from portal.gateway.evidence import EvidenceLog
 from portal.gateway.exchange import CustomerGone
 from portal.gateway.failures import NodeFailed
 from portal.gateway.relay import streamed, whole
@@ -22,8 +23,9 @@ from portal.gateway.relay.upstream import Upstream
 from portal.gateway.routing import Choice, Router, Wanted
 from portal.gateway.settlement import Settlement
 from portal.gateway.tunnel import frames
+from portal.gateway.tunnel.connection import BodyTooLarge
 from portal.gateway.tunnel.hub import TunnelHub
-from portal.gateway.tunnel.streams import NodeStream, TunnelLost
+from portal.gateway.tunnel.streams import Interrupted, NodeStream, TunnelLost
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +33,9 @@ MAX_ATTEMPTS: Final = 3
 _ABORT: Final = "customer_abort"
 _COMPLETED: Final = "completed"
 _CRASH: Final = "platform_crash"
-_HEAD_ROOM: Final = 1_024
+_SEND_TIMEOUT_S: Final = 30.0
+# End tokens and the template's own are counted by some engines beyond what a bound can know.
+_SPARE_TOKENS: Final = 64
 _SETTLE_TIMEOUT_S: Final = 60.0
 
 
@@ -43,6 +47,7 @@ class Parts:
     router: Router
     credit: CreditBook
     settlement: Settlement
+    evidence: EvidenceLog
 
 
 async def serve(call: Call, parts: Parts, snapshot: Snapshot, hold: Hold) -> None:
@@ -110,6 +115,8 @@ class _Attempt:
         try:
             stream = await self._send(body)
             self._call.exchange.interrupts(stream)
+            if len(body) > frames.PLAIN_BODY_BYTES:
+                await self._send_rest(stream, body)
             relay = streamed.relay if self._call.asked.is_stream else whole.relay
             await relay(self._call, self._attempt, Upstream(stream), self._complete)
             outcome, verdict = _COMPLETED, Verdict.SUCCESS
@@ -124,6 +131,7 @@ class _Attempt:
             self._call.exchange.interrupts(None)
             self._choice.ticket.leave(verdict, time.monotonic(), backoff_s=backoff_s)
             await _close(stream)
+            self._note_evidence()
             if self._attempt.is_open:
                 self._learn(await self._settle(outcome, code), verdict)
 
@@ -158,10 +166,46 @@ class _Attempt:
             "attempt": f"{facts.request_id}/{self._attempt.number}",
             "nonce": secrets.token_hex(16),
         }
+        payload = frames.pack_request(head, body)
         try:
-            return await self._parts.hub.open(self._choice.node, frames.pack_request(head, body))
+            return await self._parts.hub.open(self._choice.node, payload, body_bytes=len(body))
         except TunnelLost as error:
             raise failures.tunnel_lost() from error
+        except BodyTooLarge as error:
+            raise failures.from_agent("body_too_large") from error
+
+    async def _send_rest(self, stream: NodeStream, body: bytes) -> None:
+        """Send what of a large body did not go into its REQUEST."""
+        try:
+            async with asyncio.timeout(_SEND_TIMEOUT_S):
+                await stream.send_body(frames.body_pieces(body))
+        except TunnelLost as error:
+            raise failures.tunnel_lost() from error
+        except Interrupted as error:
+            raise CustomerGone from error
+        except TimeoutError as error:
+            raise failures.silent("send", bytes=len(body)) from error
+
+    def _note_evidence(self) -> None:
+        """Record what the node did against the rules, also where the answer was good all the same."""
+        failure, attempt = self._failure, self._attempt
+        found = dict.fromkeys(attempt.claim.oddities, "")
+        bounds = attempt.facts
+        if (attempt.claim.completion or 0) > bounds.output_bound_tokens + _SPARE_TOKENS or (
+            attempt.claim.prompt or 0
+        ) > bounds.prompt_bound_tokens + _SPARE_TOKENS:
+            found["usage_above_bound"] = f"prompt {attempt.claim.prompt}, completion {attempt.claim.completion}"
+        if failure is not None and failure.rule:
+            found[failure.rule] = failure.code
+        for rule, detail in found.items():
+            self._parts.evidence.note(
+                node_id=attempt.node.id,
+                rule=rule,
+                detail=detail,
+                request_id=bounds.request_id,
+                attempt=attempt.number,
+                sample=orjson.dumps(failure.facts) if failure is not None and failure.facts else b"",
+            )
 
     async def _complete(self) -> Settled:
         settled = await self._settle(_COMPLETED, "")
@@ -206,11 +250,8 @@ def _wanted(call: Call) -> Wanted:
 
 def _body(call: Call) -> bytes:
     body = orjson.dumps(call.facts.body)
-    if len(body) > frames.MAX_MESSAGE_BYTES - _HEAD_ROOM:
-        message = (
-            f"The request has {len(body)} bytes as it goes to a node; at most {frames.MAX_MESSAGE_BYTES - _HEAD_ROOM}."
-        )
-        raise ApiError(413, INVALID_REQUEST, "request_too_large", message)
+    if len(body) > frames.MAX_BODY_BYTES:
+        raise failures.body_too_large(len(body), most=frames.MAX_BODY_BYTES)
     return body
 
 

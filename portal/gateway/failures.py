@@ -8,6 +8,7 @@ import orjson
 
 from portal.gateway.breaker import Verdict
 from portal.gateway.errors import INVALID_REQUEST, ApiError, invalid, node_failed
+from portal.gateway.tunnel import frames
 
 FAULT: Final = "node_fault"
 TIMEOUT: Final = "node_timeout"
@@ -48,12 +49,14 @@ _RULES: Final = {
     "frames_too_small": "frames_too_small",
     "content_type_wrong": "content_type_wrong",
     "timeout_total": "answer_too_slow",
+    "timeout_send": "node_silent",
     "timeout_first_token": "node_silent",
     "timeout_idle": "node_silent",
     "timeout_answer": "node_silent",
     "engine_error": "engine_error",
 }
 _STAGES: Final = {
+    "timeout_send": "The node did not take the request in time",
     "timeout_first_token": "The node sent no token within the model's time for the first one",
     "timeout_idle": "The node fell silent in the middle of its answer",
     "timeout_answer": "The node sent no answer within the time that max_tokens allows",
@@ -120,8 +123,16 @@ def empty(ending: Ending) -> NodeFailed:
     return NodeFailed(EMPTY, "empty_output", Verdict.NEUTRAL, ending=ending)
 
 
+def body_too_large(size: int | None, *, most: int) -> ApiError:
+    """Return 413: the request is larger than nodes take, or than this node's older agent does."""
+    has = "The request" if size is None else f"The request has {size} bytes as it goes to a node; it"
+    return ApiError(413, INVALID_REQUEST, "request_too_large", f"{has} is too large: at most {most} bytes.")
+
+
 def from_agent(code: str) -> NodeFailed:
     """The agent's FAIL frame."""
+    if code == "body_too_large":
+        return NodeFailed(CUSTOMER, code, Verdict.NEUTRAL, answer=body_too_large(None, most=frames.PLAIN_BODY_BYTES))
     if code in _BUSY_CODES:
         return NodeFailed(BUSY, code, Verdict.BACKPRESSURE)
     if code in _NEUTRAL_CODES:

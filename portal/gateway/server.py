@@ -10,6 +10,7 @@ from portal.core import ids
 from portal.gateway.asgi import application
 from portal.gateway.errors import INVALID_REQUEST, ApiError
 from portal.gateway.exchange import MAX_HEADER_BYTES, headers_too_large
+from portal.gateway.tunnel.socket import BoundedWebSocket
 
 _MAX_URL_BYTES: Final = 8_192
 
@@ -80,7 +81,7 @@ def server(**options: Any) -> DrainingServer:
             application,
             loop="uvloop",
             http=BoundedHttp,
-            ws="websockets-sansio",
+            ws=BoundedWebSocket,
             ws_per_message_deflate=False,
             ws_max_size=1_048_576,
             ws_ping_interval=10.0,

@@ -1,4 +1,4 @@
-"""What the portal itself saw of a node: how far its claims run ahead of our count, and what it did against the rules."""
+"""What the portal itself saw of a node: how far its claims run ahead of the count, what it did against the rules."""
 
 from django.db import models
 from django.db.models import Q

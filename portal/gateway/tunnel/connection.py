@@ -15,6 +15,12 @@ _WRITE_TIMEOUT_S: Final = 10.0
 _CLOSE_TIMEOUT_S: Final = 2.0
 _MAX_DEPLOYMENTS: Final = 64
 _MAX_CONCURRENCY: Final = 4_096
+_STATUSES_AT_ONCE: Final = 120.0
+_STATUSES_PER_S: Final = 4.0
+
+
+class BodyTooLarge(Exception):
+    """The node's agent does not take bodies of this size: it is older than BODY frames."""
 
 
 class NodeTunnel:
@@ -26,19 +32,41 @@ class NodeTunnel:
         self.generation = generation
         self.ready_models: dict[str, int] = {}
         self.is_draining = False
+        self.max_body_bytes = frames.PLAIN_BODY_BYTES
         self.mux = Mux(self._write)
         self.connected_at = time.monotonic()
         self._send = send
         self._is_closed = False
+        self._statuses = _STATUSES_AT_ONCE
+        self._status_at = self.connected_at
 
     @property
     def is_usable(self) -> bool:
         """Whether a new request may go through it."""
         return not self.mux.is_lost and not self.is_draining
 
-    async def open(self, payload: bytes) -> NodeStream:
-        """Send one request to the node. Raises TunnelLost."""
+    async def open(self, payload: bytes, *, body_bytes: int) -> NodeStream:
+        """Send one request, or the first piece of it, to the node. Raises TunnelLost, BodyTooLarge."""
+        if body_bytes > self.max_body_bytes:
+            raise BodyTooLarge
         return await self.mux.open(payload)
+
+    def greet(self, message: dict[str, Any]) -> None:
+        """Take the agent's HELLO. Raises ProtocolError."""
+        self.note_deployments(message)
+        most = message.get("max_body_bytes", 0)
+        if not isinstance(most, int) or isinstance(most, bool):
+            raise frames.ProtocolError("max_body_bytes is a whole number")
+        self.max_body_bytes = min(max(most, frames.PLAIN_BODY_BYTES), frames.MAX_BODY_BYTES)
+
+    def note_status(self, message: dict[str, Any]) -> None:
+        """Take a STATUS. Raises ProtocolError, also when there is no end of them."""
+        now = time.monotonic()
+        self._statuses = min(_STATUSES_AT_ONCE, self._statuses + (now - self._status_at) * _STATUSES_PER_S) - 1
+        self._status_at = now
+        if self._statuses < 0:
+            raise frames.ProtocolError("too many STATUS messages", rule="tunnel_flood")
+        self.note_deployments(message)
 
     def note_deployments(self, message: dict[str, Any]) -> None:
         """Take the agent's list of what it runs. Raises ProtocolError."""

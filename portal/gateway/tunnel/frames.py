@@ -1,6 +1,7 @@
 """Frames of the agent protocol: one byte type, four bytes stream, payload."""
 
 import struct
+from collections.abc import Iterator
 from typing import Any, Final
 
 import orjson
@@ -9,6 +10,7 @@ REQUEST: Final = 0x01
 CANCEL: Final = 0x02
 WINDOW: Final = 0x03
 GOAWAY: Final = 0x04
+BODY: Final = 0x05
 HELLO: Final = 0x10
 HEAD: Final = 0x11
 DATA: Final = 0x12
@@ -20,7 +22,12 @@ MAX_MESSAGE_BYTES: Final = 1_048_576
 WINDOW_BYTES: Final = 262_144
 HEADER: Final = struct.Struct(">BI")
 _WINDOW: Final = struct.Struct(">I")
-_MAX_JSON_BYTES: Final = 65_536
+MAX_JSON_BYTES: Final = 65_536
+# A body that does not fit into its REQUEST goes on in BODY frames, small enough for other streams to get in between.
+BODY_PIECE_BYTES: Final = 262_144
+MAX_BODY_BYTES: Final = 8 * 1_048_576 + 65_536
+_REQUEST_ROOM: Final = 4_096
+PLAIN_BODY_BYTES: Final = MAX_MESSAGE_BYTES - _REQUEST_ROOM
 
 CLOSE_PROTOCOL_ERROR: Final = 4400
 CLOSE_SESSION_INVALID: Final = 4401
@@ -29,7 +36,11 @@ CLOSE_RESTART: Final = 1012
 
 
 class ProtocolError(Exception):
-    """The other side broke the protocol; the connection must end."""
+    """The other side broke the protocol; the connection must end. `rule` is what that is evidence against."""
+
+    def __init__(self, message: str, *, rule: str = "tunnel_protocol") -> None:
+        super().__init__(message)
+        self.rule = rule
 
 
 def pack(kind: int, stream: int, payload: bytes = b"") -> bytes:
@@ -58,14 +69,26 @@ def unpack_window(payload: bytes) -> int:
 
 
 def pack_request(head: dict[str, Any], body: bytes) -> bytes:
-    """Return the payload of a REQUEST: the head as JSON, a line feed, the body."""
-    return orjson.dumps(head) + b"\n" + body
+    """Return the payload of a REQUEST: the head as JSON, a line feed, the body or its first piece.
+
+    A head that says `body_bytes` announces a body that goes on in BODY frames (`body_pieces`).
+    """
+    if len(body) <= PLAIN_BODY_BYTES:
+        return orjson.dumps(head) + b"\n" + body
+    return orjson.dumps(head | {"body_bytes": len(body)}) + b"\n" + body[:BODY_PIECE_BYTES]
+
+
+def body_pieces(body: bytes) -> Iterator[bytes]:
+    """Return what of the body did not go into its REQUEST, piece by piece."""
+    if len(body) > PLAIN_BODY_BYTES:
+        for start in range(BODY_PIECE_BYTES, len(body), BODY_PIECE_BYTES):
+            yield body[start : start + BODY_PIECE_BYTES]
 
 
 def parse_object(payload: bytes) -> dict[str, Any]:
     """Parse the JSON object a frame carries. Raises ProtocolError."""
-    if len(payload) > _MAX_JSON_BYTES:
-        raise ProtocolError(f"a JSON payload of {len(payload)} bytes; at most {_MAX_JSON_BYTES}")
+    if len(payload) > MAX_JSON_BYTES:
+        raise ProtocolError(f"a JSON payload of {len(payload)} bytes; at most {MAX_JSON_BYTES}")
     try:
         value = orjson.loads(payload)
     except orjson.JSONDecodeError as error:

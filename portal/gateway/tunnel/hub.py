@@ -47,14 +47,14 @@ class TunnelHub:
         owner = node.tunnel
         return owner is not None and owner.process != self.process and self._links.is_usable(owner.peer)
 
-    async def open(self, node: NodeEntry, payload: bytes) -> NodeStream:
-        """Send one request to the node by the nearest tunnel. Raises TunnelLost."""
+    async def open(self, node: NodeEntry, payload: bytes, *, body_bytes: int) -> NodeStream:
+        """Send one request, or the first piece of it, by the nearest tunnel. Raises TunnelLost, BodyTooLarge."""
         tunnel = self.local(node.id)
         if tunnel is not None:
-            return await tunnel.open(payload)
+            return await tunnel.open(payload, body_bytes=body_bytes)
         if node.tunnel is None or node.tunnel.process == self.process:
             raise TunnelLost("the node has no tunnel")
-        return await self._links.open(node.tunnel.peer, node.id, payload)
+        return await self._links.open(node.tunnel.peer, node.id, payload, body_bytes=body_bytes)
 
     async def adopt(self, tunnel: NodeTunnel) -> bool:
         """Claim the node for this process; False when a newer session has it. An older tunnel of ours is closed."""

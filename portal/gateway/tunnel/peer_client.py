@@ -60,12 +60,12 @@ class PeerLinks:
         """Return whether the peer answers, or has not been tried lately."""
         return self._down_until.get(peer, 0.0) <= time.monotonic()
 
-    async def open(self, peer: str, node_id: int, payload: bytes) -> NodeStream:
-        """Send a request by the peer's tunnel to the node. Raises TunnelLost."""
+    async def open(self, peer: str, node_id: int, payload: bytes, *, body_bytes: int) -> NodeStream:
+        """Send a request, or the first piece of it, by the peer's tunnel to the node. Raises TunnelLost."""
         link = self._links.get(peer)
         if link is None or link.mux.is_lost:
             link = await self._connect(peer)
-        return await link.mux.open(peer_wire.NODE.pack(node_id) + payload)
+        return await link.mux.open(peer_wire.ERRAND.pack(node_id, body_bytes) + payload)
 
     async def stop(self) -> None:
         """Close all links."""

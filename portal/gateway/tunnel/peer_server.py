@@ -9,7 +9,7 @@ from typing import Final, Protocol
 import orjson
 
 from portal.gateway.tunnel import frames, peer_wire
-from portal.gateway.tunnel.connection import NodeTunnel
+from portal.gateway.tunnel.connection import BodyTooLarge, NodeTunnel
 from portal.gateway.tunnel.streams import Interrupted, NodeSilent, NodeStream, TunnelLost
 
 log = logging.getLogger(__name__)
@@ -18,6 +18,10 @@ _LAST: Final = frozenset({frames.END, frames.FAIL})
 # The admitting process has the real deadlines; this one only ends a stream whose peer forgot it.
 _FORGOTTEN_S: Final = 3_600.0
 _TUNNEL_GONE: Final = orjson.dumps({"code": "tunnel_lost", "message": "the node's tunnel is not here"})
+_BODY_REFUSED: Final = orjson.dumps({"code": "body_too_large", "message": "the node's agent does not take it"})
+_NO_ROOM: Final = orjson.dumps({"code": "too_many_streams", "message": "too many large requests are on their way"})
+# Large bodies are gathered here before their node is asked, so that a node that reads slowly holds up nobody else.
+_MAX_GATHERED_BYTES: Final = 64 * 1_048_576
 
 
 class Tunnels(Protocol):
@@ -68,6 +72,30 @@ class PeerServer:
         await _Guest(reader, writer, self._tunnels).serve()
 
 
+class _Errand:
+    """A request on its way to a node, gathered until its body is whole."""
+
+    __slots__ = ("body_bytes", "left", "node_id", "payload", "pieces")
+
+    def __init__(self, payload: bytes) -> None:
+        self.node_id, self.body_bytes = peer_wire.ERRAND.unpack_from(payload)
+        self.payload = payload[peer_wire.ERRAND.size :]
+        self.pieces: list[bytes] = []
+        self.left = max(0, self.body_bytes - frames.BODY_PIECE_BYTES) if self.is_large else 0
+
+    @property
+    def is_large(self) -> bool:
+        """Whether BODY frames follow."""
+        return bool(self.body_bytes > frames.PLAIN_BODY_BYTES)
+
+    def add(self, piece: bytes) -> None:
+        """Take a BODY frame. Raises ProtocolError."""
+        self.pieces.append(piece)
+        self.left -= len(piece)
+        if self.left < 0:
+            raise frames.ProtocolError("a peer sent more than the body it announced")
+
+
 class _Guest:
     """One peer's connection: its streams, each copied from a tunnel by a task."""
 
@@ -76,6 +104,8 @@ class _Guest:
         self._writer = writer
         self._tunnels = tunnels
         self._streams: dict[int, NodeStream] = {}
+        self._gathering: dict[int, _Errand] = {}
+        self._gathered_bytes = 0
         self._opening: set[int] = set()
         self._canceled: set[int] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -96,15 +126,15 @@ class _Guest:
 
     async def _take(self, kind: int, stream_id: int, payload: bytes) -> None:
         if kind == frames.REQUEST:
-            self._opening.add(stream_id)
-            task = asyncio.create_task(self._copy(stream_id, payload))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            await self._begin(stream_id, _Errand(payload))
+            return
+        if kind == frames.BODY:
+            self._gather(stream_id, payload)
             return
         stream = self._streams.get(stream_id)
         if stream is None:
-            if kind == frames.CANCEL and stream_id in self._opening:
-                self._canceled.add(stream_id)
+            if kind == frames.CANCEL:
+                await self._cancel_early(stream_id)
             return  # it ended while the peer wrote
         if kind == frames.CANCEL:
             stream.interrupt()
@@ -114,18 +144,53 @@ class _Guest:
         else:
             raise frames.ProtocolError(f"a peer sent {kind:#04x}")
 
-    async def _copy(self, stream_id: int, payload: bytes) -> None:
-        (node_id,) = peer_wire.NODE.unpack_from(payload)
+    async def _begin(self, stream_id: int, errand: _Errand) -> None:
+        if not errand.left:
+            self._start(stream_id, errand)
+        elif self._gathered_bytes + errand.body_bytes > _MAX_GATHERED_BYTES:
+            await self._write(frames.FAIL, stream_id, _NO_ROOM)
+        else:
+            self._gathered_bytes += errand.body_bytes
+            self._gathering[stream_id] = errand
+
+    def _gather(self, stream_id: int, piece: bytes) -> None:
+        errand = self._gathering.get(stream_id)
+        if errand is None:
+            return  # it was refused, or canceled, while the peer wrote
+        errand.add(piece)
+        if not errand.left:
+            del self._gathering[stream_id]
+            self._start(stream_id, errand)
+
+    def _start(self, stream_id: int, errand: _Errand) -> None:
+        self._opening.add(stream_id)
+        task = asyncio.create_task(self._copy(stream_id, errand))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _cancel_early(self, stream_id: int) -> None:
+        errand = self._gathering.pop(stream_id, None)
+        if errand is not None:
+            self._gathered_bytes -= errand.body_bytes
+            await self._write(frames.END, stream_id, b"{}")
+        elif stream_id in self._opening:
+            self._canceled.add(stream_id)
+
+    async def _copy(self, stream_id: int, errand: _Errand) -> None:
         stream = None
         try:
-            stream = self._streams[stream_id] = await self._open(node_id, payload[peer_wire.NODE.size :])
+            stream = self._streams[stream_id] = await self._open(errand)
             self._opening.discard(stream_id)
             if stream_id in self._canceled:
                 stream.interrupt()
+            await stream.send_body(errand.pieces)
+            self._let_go(errand)
             kind = 0
             while kind not in _LAST:
                 kind, piece = await stream.next_uncredited(_FORGOTTEN_S)
                 await self._write(kind, stream_id, piece)
+        except BodyTooLarge:
+            await self._write(frames.FAIL, stream_id, _BODY_REFUSED)
         except (TunnelLost, NodeSilent):
             await self._write(frames.FAIL, stream_id, _TUNNEL_GONE)
         except Interrupted:
@@ -134,15 +199,22 @@ class _Guest:
             self._streams.pop(stream_id, None)
             self._opening.discard(stream_id)
             self._canceled.discard(stream_id)
+            self._let_go(errand)
             if stream is not None:
                 with suppress(TunnelLost):  # nobody is left to be told to cancel
                     await stream.close()
 
-    async def _open(self, node_id: int, payload: bytes) -> NodeStream:
-        tunnel = self._tunnels.local(node_id)
+    def _let_go(self, errand: _Errand) -> None:
+        """Forget a body that has been sent on, or never will be. Safe to call twice."""
+        if errand.pieces:
+            self._gathered_bytes -= errand.body_bytes
+            errand.pieces = []
+
+    async def _open(self, errand: _Errand) -> NodeStream:
+        tunnel = self._tunnels.local(errand.node_id)
         if tunnel is None:
             raise TunnelLost("the tunnel is not here any more")
-        return await tunnel.open(payload)
+        return await tunnel.open(errand.payload, body_bytes=errand.body_bytes)
 
     async def _write(self, kind: int, stream_id: int, payload: bytes) -> None:
         with suppress(TunnelLost):  # the reading task sees the closed socket and ends everything

@@ -12,7 +12,8 @@ from portal.gateway.tunnel import frames
 from portal.gateway.tunnel.streams import TunnelLost
 
 _LENGTH: Final = struct.Struct(">I")
-NODE: Final = struct.Struct(">Q")
+# What a REQUEST between processes begins with: the node it is for, and how many bytes its body has in all.
+ERRAND: Final = struct.Struct(">QI")
 _NONCE_BYTES: Final = 32
 _PROOF_BYTES: Final = 32
 _MAX_FRAME_BYTES: Final = frames.MAX_MESSAGE_BYTES + 64
@@ -26,7 +27,7 @@ class PeerRefused(Exception):
 
 def derive_key(secret: str) -> bytes:
     """Return the key that proves a process belongs to this pool."""
-    return hmac.digest(secret.encode(), b"poolhouse-peer-v1", "sha256")
+    return hmac.digest(secret.encode(), b"poolhouse-peer-v2", "sha256")
 
 
 def _proof(key: bytes, role: bytes, challenge: bytes, answer: bytes) -> bytes:

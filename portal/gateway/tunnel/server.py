@@ -9,6 +9,7 @@ from django.db import DatabaseError
 
 from portal.core import clock
 from portal.core.errors import DomainError
+from portal.gateway.evidence import EvidenceLog
 from portal.gateway.threads import DatabaseThreads
 from portal.gateway.tunnel import frames
 from portal.gateway.tunnel.connection import AsgiSend, Message, NodeTunnel
@@ -21,6 +22,8 @@ log = logging.getLogger(__name__)
 _HELLO_TIMEOUT_S: Final = 10.0
 _PROTOCOL: Final = 1
 _MAX_TOKEN_BYTES: Final = 512
+# After so many messages at one go the reader lets everybody else have a turn.
+_MESSAGES_A_TURN: Final = 256
 
 Receive = Callable[[], Awaitable[Message]]
 
@@ -28,9 +31,10 @@ Receive = Callable[[], Awaitable[Message]]
 class TunnelServer:
     """Accepts agents and reads their tunnels until they end."""
 
-    def __init__(self, *, hub: TunnelHub, threads: DatabaseThreads) -> None:
+    def __init__(self, *, hub: TunnelHub, threads: DatabaseThreads, evidence: EvidenceLog) -> None:
         self._hub = hub
         self._threads = threads
+        self._evidence = evidence
 
     async def serve(self, scope: dict[str, Any], receive: Receive, send: AsgiSend) -> None:
         """Serve one WebSocket from its handshake to its end."""
@@ -72,6 +76,7 @@ class TunnelServer:
             await _read(tunnel, receive)
         except frames.ProtocolError as error:
             log.warning("tunnel.protocol_error", extra={**where, "reason": str(error)})
+            self._evidence.note(node_id=tunnel.node_id, rule=error.rule, detail=str(error))
             await tunnel.close(frames.CLOSE_PROTOCOL_ERROR, str(error)[:100])
         except (TimeoutError, DatabaseError) as error:
             log.warning("tunnel.not_opened", extra={**where, "reason": type(error).__name__})
@@ -97,24 +102,31 @@ async def _greet(tunnel: NodeTunnel, receive: Receive) -> None:
     hello = frames.parse_object(payload)
     if hello.get("protocol") != _PROTOCOL:
         raise frames.ProtocolError(f"this gateway speaks protocol {_PROTOCOL}")
-    tunnel.note_deployments(hello)
+    tunnel.greet(hello)
 
 
 async def _read(tunnel: NodeTunnel, receive: Receive) -> None:
     # No deadline of its own: the server's WebSocket pings end a connection that has gone silent.
+    left = _MESSAGES_A_TURN
     while True:
         kind, stream, payload = frames.unpack(await _message(receive))
         if stream:
             tunnel.mux.receive(kind, stream, payload)
         elif kind == frames.STATUS:
-            tunnel.note_deployments(frames.parse_object(payload))
+            tunnel.note_status(frames.parse_object(payload))
         else:
             raise frames.ProtocolError(f"frame {kind:#04x} does not belong on stream 0")
+        left -= 1
+        if not left:
+            left = _MESSAGES_A_TURN
+            await asyncio.sleep(0)
 
 
 async def _message(receive: Receive) -> bytes:
     message = await receive()
     if message["type"] == "websocket.disconnect":
+        if "rule" in message:
+            raise frames.ProtocolError(str(message["reason"]), rule=message["rule"])
         raise TunnelLost(f"closed with code {message.get('code')}")
     payload = message.get("bytes")
     if payload is None:

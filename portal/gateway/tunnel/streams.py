@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from typing import Final, Protocol
 
 from portal.gateway.tunnel import frames
@@ -10,7 +10,14 @@ from portal.gateway.tunnel import frames
 Frame = tuple[int, bytes]
 
 _CREDIT_STEP: Final = frames.WINDOW_BYTES // 2
-_MAX_CLOSING: Final = 512
+_MAX_CLOSING: Final = 4_096
+# A window of bytes in honest frames (whole events) is some 1,800 of them; a queue of crumbs would cost far more memory.
+_MAX_QUEUED: Final = 4_096
+_MAX_CONTROL: Final = 3
+# What a frame of a canceled stream counts as beside its bytes, and how much more than its window may still come.
+_FRAME_BYTES: Final = 16
+_DRAIN_SLACK: Final = 65_536
+_WINDOW_RULE: Final = "tunnel_window"
 _FROM_NODE: Final = frozenset({frames.HEAD, frames.DATA, frames.END, frames.FAIL})
 _LAST: Final = frozenset({frames.END, frames.FAIL})
 
@@ -36,7 +43,18 @@ class Send(Protocol):
 class NodeStream:
     """One request as its reader sees it: at most one window of bytes waits in it."""
 
-    __slots__ = ("_consumed", "_frames", "_is_interrupted", "_is_lost", "_mux", "_waiter", "_window", "has_ended", "id")
+    __slots__ = (
+        "_consumed",
+        "_control",
+        "_frames",
+        "_is_interrupted",
+        "_is_lost",
+        "_mux",
+        "_waiter",
+        "_window",
+        "has_ended",
+        "id",
+    )
 
     def __init__(self, mux: "Mux", stream_id: int) -> None:
         self.id = stream_id
@@ -46,6 +64,7 @@ class NodeStream:
         self._waiter: asyncio.Future[None] | None = None
         self._window = frames.WINDOW_BYTES
         self._consumed = 0
+        self._control = 0
         self._is_interrupted = False
         self._is_lost = False
 
@@ -53,12 +72,20 @@ class NodeStream:
         """Take one frame from the connection. Raises ProtocolError when the node ignores the window."""
         if kind == frames.DATA:
             self._window -= len(payload)
-            if self._window < 0:
-                raise frames.ProtocolError(f"stream {self.id} sent more than its window")
-        elif kind in _LAST:
-            self.has_ended = True
+            # Bytes and frames are bounded here because nothing later can: a reader who waits does not look.
+            if self._window < 0 or not payload or len(self._frames) >= _MAX_QUEUED:
+                raise frames.ProtocolError(f"stream {self.id} sent more than its window", rule=_WINDOW_RULE)
+        else:
+            self._feed_control(kind, payload)
         self._frames.append((kind, payload))
         self._wake()
+
+    def _feed_control(self, kind: int, payload: bytes) -> None:
+        self._control += 1
+        if self._control > _MAX_CONTROL or len(payload) > frames.MAX_JSON_BYTES:
+            raise frames.ProtocolError(f"stream {self.id}: {kind:#04x} of {len(payload)} bytes, {self._control} heads")
+        if kind in _LAST:
+            self.has_ended = True
 
     def lose(self) -> None:
         """Note that the connection is gone."""
@@ -89,6 +116,20 @@ class NodeStream:
         if self._frames:
             return self._frames.popleft()
         raise TunnelLost("the tunnel closed while the request ran")
+
+    async def send_body(self, pieces: Iterable[bytes]) -> None:
+        """Send the rest of a request's body; an answer that ends early needs no more of it.
+
+        Raises TunnelLost, Interrupted.
+        """
+        for piece in pieces:
+            if self._is_interrupted:
+                raise Interrupted
+            if self._is_lost:
+                raise TunnelLost("the tunnel closed while the request was sent")
+            if self.has_ended:
+                return
+            await self._mux.send(frames.pack(frames.BODY, self.id, piece))
 
     async def grant(self, credit: int) -> None:
         """Let the node send `credit` more bytes."""
@@ -165,6 +206,8 @@ class Mux:
         """Stop feeding the stream; return whether its node still has to be told."""
         if self._streams.pop(stream.id, None) is None or stream.has_ended or self.is_lost:
             return False
+        if len(self._closing) >= _MAX_CLOSING:  # a node that never says that it has stopped is not waited for
+            del self._closing[next(iter(self._closing))]
         self._closing[stream.id] = window
         return True
 
@@ -183,7 +226,7 @@ class Mux:
         if kind in _LAST:
             del self._closing[stream_id]
             return
-        if kind == frames.DATA:
-            self._closing[stream_id] = window - len(payload)
-        if self._closing[stream_id] < 0 or len(self._closing) > _MAX_CLOSING:
-            raise frames.ProtocolError("canceled streams go on sending")
+        # Crumbs count as more than their bytes: a canceled stream cannot go on for ever without filling anything.
+        left = self._closing[stream_id] = window - len(payload) - _FRAME_BYTES
+        if left < -_DRAIN_SLACK:
+            raise frames.ProtocolError("canceled streams go on sending", rule=_WINDOW_RULE)

@@ -57,7 +57,7 @@ def forget(*, now: datetime) -> int:
     return NodeEvidence.objects.filter(hour__lt=now - evidence.KEPT_FOR).delete()[0]
 
 
-def _columns(row: Incident) -> tuple[object, ...]:
+def _columns(row: Incident) -> tuple[int | str | datetime | UUID | None, ...]:
     return (
         row.node_id,
         row.rule[:40],
