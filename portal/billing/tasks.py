@@ -4,7 +4,16 @@ import logging
 
 from celery import shared_task
 
-from portal.billing.services import lease_sweep, maturity, posting, reconcile, statements, topup_sweep, topups
+from portal.billing.services import (
+    lease_sweep,
+    maturity,
+    posting,
+    reconcile,
+    spend_watch,
+    statements,
+    topup_sweep,
+    topups,
+)
 from portal.core import clock
 
 log = logging.getLogger(__name__)
@@ -55,6 +64,12 @@ def sweep_leases(**_: object) -> None:
     lease_sweep.sweep(now=clock.now())
 
 
+@shared_task(name="billing.watch_spend", acks_late=True)
+def watch_spend(**_: object) -> None:
+    """Tell owners of keys that spend far more today than they used to."""
+    spend_watch.watch(now=clock.now())
+
+
 BEAT = {
     "billing.post_usage": 2,
     "billing.mature_earnings": 30,
@@ -62,4 +77,5 @@ BEAT = {
     "billing.check_ledger": 86_400,
     "billing.sweep_topups": 60,
     "billing.sweep_leases": 30,
+    "billing.watch_spend": 300,
 }

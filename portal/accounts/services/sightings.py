@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.db import connection
 
@@ -41,7 +42,7 @@ def record(*, seen: Iterable[Seen]) -> None:
     rows = _together(seen)
     if not rows:
         return
-    columns = [
+    columns: list[Any] = [
         [row.key_id for row in rows],
         [row.network for row in rows],
         [row.country for row in rows],
