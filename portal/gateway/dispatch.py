@@ -11,25 +11,27 @@ import orjson
 
 from portal.gateway import failures
 from portal.gateway.breaker import Verdict
+from portal.gateway.capacity import NoCapacity
 from portal.gateway.contracts import Attempt, Hold, Settled, Snapshot
 from portal.gateway.credit import CreditBook
-from portal.gateway.errors import ApiError
 from portal.gateway.evidence import EvidenceLog
 from portal.gateway.exchange import CustomerGone
 from portal.gateway.failures import NodeFailed
+from portal.gateway.hunt import Hunt
 from portal.gateway.relay import streamed, whole
 from portal.gateway.relay.calls import Call
 from portal.gateway.relay.upstream import Upstream
-from portal.gateway.routing import Choice, Router, Wanted
+from portal.gateway.retry_budget import RetryBudget
+from portal.gateway.routing import Choice, Router
 from portal.gateway.settlement import Settlement
 from portal.gateway.tunnel import frames
 from portal.gateway.tunnel.connection import BodyTooLarge
 from portal.gateway.tunnel.hub import TunnelHub
 from portal.gateway.tunnel.streams import Interrupted, NodeStream, TunnelLost
+from portal.gateway.waiting import Waiting
 
 log = logging.getLogger(__name__)
 
-MAX_ATTEMPTS: Final = 3
 _ABORT: Final = "customer_abort"
 _COMPLETED: Final = "completed"
 _CRASH: Final = "platform_crash"
@@ -45,6 +47,8 @@ class Parts:
 
     hub: TunnelHub
     router: Router
+    waiting: Waiting
+    retries: RetryBudget
     credit: CreditBook
     settlement: Settlement
     evidence: EvidenceLog
@@ -67,25 +71,23 @@ async def serve(call: Call, parts: Parts, snapshot: Snapshot, hold: Hold) -> Non
 async def _try_nodes(call: Call, parts: Parts, snapshot: Snapshot, hold: Hold) -> "_Attempt | None":
     """Return the last attempt where none succeeded. Raises ApiError where there was none to make."""
     body = _body(call)
-    tried: set[int] = set()
+    hunt = Hunt(call, router=parts.router, waiting=parts.waiting, retries=parts.retries, snapshot=snapshot)
     failed: _Attempt | None = None
-    for number in range(1, MAX_ATTEMPTS + 1):
+    while not hunt.is_over:
         try:
-            choice = parts.router.choose(_wanted(call), snapshot, tried=tried)
-        except ApiError:
+            choice = await hunt.next()
+        except NoCapacity:
             if failed is None:
                 raise
             return failed
-        tried.add(choice.node.id)
-        attempt = _Attempt(call, parts, hold, choice, number)
+        attempt = _Attempt(call, parts, hold, choice, hunt)
         try:
             await attempt.run(body)
         except NodeFailed as failure:
             failed = attempt
             _log_failure(call, choice, failure)
-            if attempt.has_delivered or failure.is_final:
-                return failed
         else:
+            hunt.served()
             return None
     return failed
 
@@ -93,13 +95,14 @@ async def _try_nodes(call: Call, parts: Parts, snapshot: Snapshot, hold: Hold) -
 class _Attempt:
     """One dispatch to one node: one spool record, one place on the node, one cleanup."""
 
-    def __init__(self, call: Call, parts: Parts, hold: Hold, choice: Choice, number: int) -> None:
+    def __init__(self, call: Call, parts: Parts, hold: Hold, choice: Choice, hunt: Hunt) -> None:
         self._call = call
+        self._hunt = hunt
         self._parts = parts
         self._choice = choice
         self._started = time.monotonic()
         self._opened_at = time.time()
-        self._attempt = self._open(hold, number)
+        self._attempt = self._open(hold)
         self._settled: Settled | None = None
         self._failure: NodeFailed | None = None
 
@@ -126,6 +129,9 @@ class _Attempt:
         except NodeFailed as failure:
             self._failure = failure
             outcome, code, verdict, backoff_s = failure.outcome, failure.code, failure.verdict, failure.backoff_s
+            self._attempt.retry_stopped_by = self._hunt.note_failure(
+                failure, self._choice, has_delivered=self.has_delivered
+            )
             raise
         finally:
             self._call.exchange.interrupts(None)
@@ -147,11 +153,16 @@ class _Attempt:
         else:
             await whole.end_empty(self._call, failure.ending, settled, node=self._choice.node.public_id)
 
-    def _open(self, hold: Hold, number: int) -> Attempt:
+    def _open(self, hold: Hold) -> Attempt:
         choice = self._choice
         try:
             return self._parts.settlement.open(
-                facts=self._call.facts, hold=hold, node=choice.node, number=number, routing=choice.routing
+                facts=self._call.facts,
+                hold=hold,
+                node=choice.node,
+                number=self._hunt.number,
+                routing=choice.routing,
+                price=choice.price,
             )
         except BaseException:
             choice.ticket.leave(Verdict.NEUTRAL, time.monotonic())
@@ -234,18 +245,6 @@ class _Attempt:
         self._choice.ticket.load.learn(
             ttft_s=ttft_s, tokens=settled.completion_tokens, seconds=max(seconds - (ttft_s or 0.0), 1e-3)
         )
-
-
-def _wanted(call: Call) -> Wanted:
-    return Wanted(
-        key=call.facts.key,
-        model=call.facts.model,
-        price=call.facts.price,
-        at=call.facts.opened_at,
-        has_tools=call.asked.has_tools,
-        tokens=call.asked.choices * call.asked.output_tokens,
-        affinity=call.affinity,
-    )
 
 
 def _body(call: Call) -> bytes:

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import orjson
 
-from portal.gateway.breaker import Verdict
-from portal.gateway.errors import INVALID_REQUEST, ApiError, invalid, node_failed
+from portal.gateway.breaker import Verdict, clamped
+from portal.gateway.errors import INVALID_REQUEST, ApiError, invalid, node_failed, unavailable
 from portal.gateway.tunnel import frames
 
 FAULT: Final = "node_fault"
@@ -63,6 +63,10 @@ _STAGES: Final = {
     "timeout_total": "The node was slower than the slowest speed the pool accepts",
 }
 _ENGINE_STATUS: Final = "engine_status"
+_REFUSED: Final = "engine_refused"
+CONTEXT: Final = "context_length_exceeded"
+_BUSY_BACKOFF_S: Final = 1.0
+_SOONEST_RETRY_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,11 @@ class NodeFailed(Exception):
     facts: dict[str, int | str] = field(default_factory=dict)
 
     @property
+    def is_disputed(self) -> bool:
+        """Whether the node blames the request: its breaker hears of it only when another node serves the request."""
+        return self.code in {_REFUSED, CONTEXT} or self.code.startswith(f"{_ENGINE_STATUS}_4")
+
+    @property
     def rule(self) -> str:
         """Return the rule of the failure catalogue that this is evidence against; empty where it is none."""
         if self.code.startswith(_ENGINE_STATUS):
@@ -96,6 +105,9 @@ class NodeFailed(Exception):
         """Return what the customer is told when no other node can help."""
         if self.answer is not None:
             return self.answer
+        if self.outcome == BUSY:
+            message = f"The model's nodes are busy ({self.code}); nothing was charged. Retry."
+            return unavailable("no_capacity", message, retry_after_s=max(clamped(self.backoff_s), _SOONEST_RETRY_S))
         if self.outcome == TIMEOUT:
             what = _STAGES.get(self.code, "The node did not answer in time")
             return node_failed(is_timeout=True, message=f"{what} ({self.code}); nothing was charged.")
@@ -143,23 +155,26 @@ def from_agent(code: str) -> NodeFailed:
     return NodeFailed(FAULT, known, Verdict.FAULT)
 
 
-def from_engine(status: int, body: bytes) -> NodeFailed:
-    """The engine's own error answer (status ≥ 400)."""
+def from_engine(status: int, body: bytes, *, retry_after_s: float | None = None) -> NodeFailed:
+    """The engine's own error answer (status ≥ 400). What it says of the request is neutral for its breaker."""
     if status in {429, 503}:
-        return NodeFailed(BUSY, "engine_busy", Verdict.BACKPRESSURE, backoff_s=1.0)
-    if status in {400, 422}:
+        backoff_s = _BUSY_BACKOFF_S if retry_after_s is None else clamped(retry_after_s)
+        return NodeFailed(BUSY, "engine_busy", Verdict.BACKPRESSURE, backoff_s=backoff_s)
+    if status in {400, 413, 422}:
         return _customers_fault(_text(body))
-    return NodeFailed(FAULT, f"{_ENGINE_STATUS}_{status}" if 400 <= status <= 599 else _ENGINE_STATUS, Verdict.FAULT)  # noqa: PLR2004  HTTP's error range
+    if not 400 <= status <= 599:  # noqa: PLR2004  HTTP's error range
+        return NodeFailed(FAULT, _ENGINE_STATUS, Verdict.FAULT)
+    verdict = Verdict.NEUTRAL if status < 500 else Verdict.FAULT  # noqa: PLR2004  HTTP's server errors
+    return NodeFailed(FAULT, f"{_ENGINE_STATUS}_{status}", verdict)
 
 
 def _customers_fault(text: str) -> NodeFailed:
     if _CONTEXT.search(text):
         message = "The prompt is longer than the model's context. Shorten the messages or choose another model."
-        answer = ApiError(400, INVALID_REQUEST, "context_length_exceeded", message, param="messages")
-        return NodeFailed(CUSTOMER, "context_length_exceeded", Verdict.NEUTRAL, answer=answer, is_final=True)
-    # One node's word is not enough to blame the customer: another one is asked, and its word counts.
+        answer = ApiError(400, INVALID_REQUEST, CONTEXT, message, param="messages")
+        return NodeFailed(CUSTOMER, CONTEXT, Verdict.NEUTRAL, answer=answer, is_final=True)
     answer = invalid("The model's engine refused the request's values; check schemas, tools and token ids.")
-    return NodeFailed(CUSTOMER, "engine_refused", Verdict.NEUTRAL, answer=answer)
+    return NodeFailed(CUSTOMER, _REFUSED, Verdict.NEUTRAL, answer=answer)
 
 
 def _text(body: bytes) -> str:

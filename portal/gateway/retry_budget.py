@@ -25,6 +25,10 @@ class SlidingCount:
         self._roll(now)
         self._now += 1
 
+    def take_back(self) -> None:
+        """Uncount one of the running window."""
+        self._now = max(0, self._now - 1)
+
     def total(self, now: float) -> float:
         """Return the count of the last window."""
         self._roll(now)
@@ -74,6 +78,11 @@ class RetryBudget:
         self._process.retries.add(now)
         model.retries.add(now)
         return True
+
+    def put_back(self, model_id: int) -> None:
+        """Return a retry that was taken and not made: there was no node for it."""
+        self._process.retries.take_back()
+        self._model(model_id).retries.take_back()
 
     def _model(self, model_id: int) -> _Account:
         account = self._models.get(model_id)

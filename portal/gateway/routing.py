@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any, Final, Protocol
 
-from portal.gateway.affinity import NodeRing, affinity_key
+from portal.gateway.affinity import NodeRing
 from portal.gateway.candidates import Search, SeenNodes, Wanted, policy_refusal, private_price
 from portal.gateway.capacity import NoCapacity
 from portal.gateway.contracts import NodeEntry, PriceEntry, PrivateNode, Snapshot
 from portal.gateway.load import NodeLoad, Ticket
 
-__all__ = ["Choice", "Router", "Wanted", "affinity_key"]
+__all__ = ["Choice", "Router", "Wanted"]
 
 EXPLORATION: Final = 0.03
 # A home node may carry a quarter more than its fair share, and always a quarter of what it takes at once.

@@ -35,6 +35,7 @@ class Call:
     affinity: bytes | None
     used_tokens: int = 0
     pace: Pace = Pace()
+    is_session: bool = False
 
 
 Settle = Callable[[], Awaitable[Settled]]
