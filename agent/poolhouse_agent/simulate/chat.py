@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import secrets
 import time
 from collections.abc import AsyncIterator
@@ -33,7 +34,7 @@ class Engine:
 
     def prompt_ids(self, wanted: ChatRequest) -> list[int]:
         """The ids of the prompt. Raises Refused where the template cannot take it."""
-        messages = [{**message, "content": message.get("content") or ""} for message in wanted.messages]
+        messages = [_handed_over(message) for message in wanted.messages]
         try:
             return self.tokens.prompt_ids(messages, wanted.tools)
         except (TemplateError, TypeError, ValueError) as error:
@@ -57,6 +58,25 @@ class Engine:
         finally:
             self.counters.running -= choices
             self._places.release()
+
+
+def _handed_over(message: dict[str, Any]) -> dict[str, Any]:
+    """A message as vLLM gives it to a template: its text is never null, a call's arguments are an object."""
+    changed = {**message, "content": message.get("content") or ""}
+    if message.get("tool_calls"):
+        changed["tool_calls"] = [
+            {**call, "function": {**call["function"], "arguments": _arguments(call["function"].get("arguments"))}}
+            for call in message["tool_calls"]
+        ]
+    return changed
+
+
+def _arguments(text: str | None) -> dict[str, Any]:
+    try:
+        found = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 class Chat:

@@ -1,5 +1,6 @@
 """Renders a conversation the way the model's own chat template does, as vLLM and transformers do."""
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
@@ -51,7 +52,7 @@ def render_chat(
     """Return the prompt text. `now` is what the template's `strftime_now` sees. Raises RenderingRefused."""
     variables: dict[str, object] = {
         **(extra or {}),
-        "messages": list(messages),
+        "messages": [_as_engine_hands_over(message) for message in messages],
         "tools": list(tools) if tools else None,
         "documents": None,
         "add_generation_prompt": add_generation_prompt,
@@ -66,6 +67,34 @@ def render_chat(
         TemplateError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RecursionError,
     ) as error:  # fmt: skip
         raise RenderingRefused(f"the model's chat template refuses these messages: {error}"[:400]) from error
+
+
+def _as_engine_hands_over(message: Mapping[str, object]) -> Mapping[str, object]:
+    """Return a message as vLLM gives it to a template: its text is never null, a call's arguments are an object."""
+    calls = message.get("tool_calls")
+    if message.get("content") is not None and not calls:
+        return message
+    changed: dict[str, object] = {**message, "content": message.get("content") or ""}
+    if isinstance(calls, list):
+        changed["tool_calls"] = [_call(call) for call in calls]
+    return changed
+
+
+def _call(call: Mapping[str, object]) -> Mapping[str, object]:
+    function = call.get("function")
+    if not isinstance(function, Mapping):
+        return call
+    return {**call, "function": {**function, "arguments": _arguments(function.get("arguments"))}}
+
+
+def _arguments(text: object) -> dict[str, object]:
+    if isinstance(text, dict):
+        return text
+    try:
+        found = json.loads(str(text or "{}"))
+    except (json.JSONDecodeError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def bake(text: str, special_tokens: Mapping[str, str]) -> str:

@@ -28,8 +28,30 @@ def test_tools_and_calls_are_written():
     text = render(demo_template().decode(), messages=[*TALK, call], tools=[tool], add_generation_prompt=False)
 
     assert '{"type": "function", "function": {"name": "weather", "parameters": {"city": "Köln <1>"}}}' in text
-    assert '<tool_call>\n{"name": "weather", "arguments": "{}"}\n</tool_call>' in text
+    assert '<tool_call>\n{"name": "weather", "arguments": {}}\n</tool_call>' in text
     assert not text.endswith("assistant\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "seen"),
+    [
+        ('{"city": "Köln"}', "city=Köln;"),
+        ("", ""),
+        (None, ""),
+        ('{"city": "Kö', ""),
+        ("[1]", ""),
+        ({"city": "Köln"}, "city=Köln;"),
+    ],
+)
+def test_a_template_gets_a_calls_arguments_as_an_object(arguments, seen):
+    call = {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "f", "arguments": arguments}}]}
+    template = (
+        "{% for name, value in messages[0].tool_calls[0].function.arguments.items() %}{{ name }}={{ value }};"
+        "{% endfor %}{{ messages[0].content + '' }}"
+    )
+
+    assert render(template, messages=[call]) == seen
+    assert call["tool_calls"][0]["function"]["arguments"] == arguments
 
 
 @pytest.mark.parametrize(
