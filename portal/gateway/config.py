@@ -20,6 +20,7 @@ class GatewayConfig:
     key_concurrency: int
     drain_s: int
     country_header: str = ""
+    metrics_dir: Path | None = None
 
     @property
     def peer_address(self) -> str:
@@ -30,14 +31,16 @@ class GatewayConfig:
 def from_environment() -> GatewayConfig:
     """Read GATEWAY_*. Raises ImproperlyConfigured naming the bad setting."""
     index = env.integer("GATEWAY_INDEX", 0, low=0, high=999)
+    peer_dir = Path(env.required("GATEWAY_PEER_DIR", "where the gateway processes of this host meet"))
     return GatewayConfig(
         index=index,
         process=f"gateway@{index}.{socket.gethostname()[:40]}",
         spool_dir=Path(env.required("GATEWAY_SPOOL_DIR", "where this process keeps its usage until it is shipped")),
-        peer_dir=Path(env.required("GATEWAY_PEER_DIR", "where the gateway processes of this host meet")),
+        peer_dir=peer_dir,
         key_requests_per_minute=env.integer("GATEWAY_KEY_REQUESTS_PER_MINUTE", 6_000, low=1, high=100_000_000),
         key_tokens_per_minute=env.integer("GATEWAY_KEY_TOKENS_PER_MINUTE", 20_000_000, low=1, high=10**12),
         key_concurrency=env.integer("GATEWAY_KEY_CONCURRENCY", 1_000, low=1, high=1_000_000),
         drain_s=env.integer("GATEWAY_DRAIN_S", 30, low=0, high=3_600),
         country_header=env.text("GATEWAY_COUNTRY_HEADER"),
+        metrics_dir=peer_dir / "metrics",
     )

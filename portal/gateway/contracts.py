@@ -9,6 +9,10 @@ from ipaddress import IPv4Network, IPv6Network
 from typing import Any
 from uuid import UUID
 
+from portal.gateway.lease_pool import Part
+from portal.gateway.purse import Purse
+from portal.metering.rules.draws import Draws
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -105,6 +109,8 @@ class ModelEntry:
     created_at: float
     deprecates_at: float | None
     prices: tuple[PriceEntry, ...]
+    task: str = "chat"
+    embedding_dimensions: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,23 +193,55 @@ class RequestFacts:
 
 
 @dataclass(slots=True)
+class Drawn:
+    """What one hold has of one purse, in the order it is spent."""
+
+    purse: Purse
+    parts: list[Part]
+
+    def add(self, parts: list[Part]) -> None:
+        """Take more parts; what comes from a lease that is here already joins it."""
+        for part in parts:
+            known = next((mine for mine in self.parts if mine.lease is part.lease), None)
+            if known is None:
+                self.parts.append(part)
+            else:
+                known.nano += part.nano
+
+    def named(self) -> list[tuple[int, int]]:
+        """Return the parts as records have them: lease id and nano."""
+        return [(part.lease.id, part.nano) for part in self.parts]
+
+
+@dataclass(slots=True)
 class Hold:
-    """Credit set aside for one request: from one credit lease and, where the key has a cap, one budget lease."""
+    """Credit set aside for one request, and as much of each budget it draws on; while it is open it may grow."""
 
     nano: int
-    lease_id: int
-    budget_lease_id: int | None
     organization_id: int
+    credit: Drawn
+    budgets: tuple[Drawn, ...] = ()
     is_open: bool = True
+
+    def draws(self) -> Draws:
+        """Return the parts as records have them."""
+        return Draws(self.credit.named(), [drawn.named() for drawn in self.budgets])
 
 
 @dataclass(slots=True)
 class Claim:
-    """What the node says it used; None where it said nothing."""
+    """What the node says it used; None where it said nothing. `oddities` are the rules its saying so broke."""
 
     prompt: int | None = None
     cached: int | None = None
     completion: int | None = None
+    oddities: tuple[str, ...] = ()
+    is_closing_stated: bool = False
+
+    def note(self, rule: str) -> None:
+        """Remember that a rule of the failure catalogue was broken."""
+        if rule not in self.oddities:
+            self.oddities += (rule,)
 
 
 @dataclass(slots=True)
@@ -223,6 +261,14 @@ class Attempt:
     finished_choices: int = 0
     first_token_at: float | None = None
     is_open: bool = True
+    node_price: PriceEntry | None = None
+    retry_stopped_by: str = ""
+    opened_at: float = 0.0
+
+    @property
+    def price(self) -> PriceEntry:
+        """What the attempt is billed at: its node's own price, else the public one that the request came with."""
+        return self.node_price or self.facts.price
 
     def deliver(self, text: str, *, choice: int = 0) -> None:
         """Note generated text (content, reasoning, tool calls) that went to the customer's socket."""

@@ -48,6 +48,7 @@ class Exchange:
         "_started",
         "_watch",
         "client_request_id",
+        "error_code",
         "has_started",
         "headers",
         "is_gone",
@@ -56,6 +57,7 @@ class Exchange:
         "query",
         "request_id",
         "scope",
+        "status",
         "wording",
     )
 
@@ -74,6 +76,8 @@ class Exchange:
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         self.client_request_id = _printable(self.headers.get(b"x-request-id", b""))
         self.has_started = False
+        self.status = 0
+        self.error_code = ""
         self.is_gone = False
         self.wording: Wording = OPENAI
         self._standing: Headers = ()
@@ -82,6 +86,11 @@ class Exchange:
         self._send = send
         self._watch: asyncio.Task[None] | None = None
         self._interrupts: Interruptible | None = None
+
+    @property
+    def seconds(self) -> float:
+        """How long ago the request came."""
+        return time.monotonic() - self._started
 
     async def read_body(self) -> bytes:
         """Return the body. Raises ApiError 413 as soon as it is known to be too large, CustomerGone."""
@@ -133,9 +142,10 @@ class Exchange:
     async def start(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
         """Send the status and headers; our request id and the time it took are always among them."""
         self.has_started = True
+        self.status = status
         lines: HeaderList = [
             (b"x-request-id", str(self.request_id).encode()),
-            (b"openai-processing-ms", b"%d" % ((time.monotonic() - self._started) * 1000)),
+            (b"openai-processing-ms", b"%d" % (self.seconds * 1000)),
             *self._standing,
             *self._promised,
             *headers,
@@ -154,11 +164,13 @@ class Exchange:
 
     async def refuse(self, error: ApiError, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
         """Send an error of the table in the endpoint's words."""
+        self.error_code = error.code
         status, body = self.wording.refusal(error)
         await self.answer(status, body, [*error.headers, *headers])
 
     async def end_in_band(self, error: ApiError) -> None:
         """End an answer that has begun with the error as its last event."""
+        self.error_code = error.code
         await self.write(self.wording.error(error), has_more=False)
 
     async def _write(self, message: Message) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import hmac
 import logging
+import secrets
 import time
 from contextlib import suppress
 from typing import Final
@@ -11,12 +12,20 @@ from django.conf import settings
 from django.db import DatabaseError
 
 from portal.gateway import dispatch
+from portal.gateway.addresses import AddressBook
 from portal.gateway.admission import Admission
+from portal.gateway.auth import Door
 from portal.gateway.config import GatewayConfig
 from portal.gateway.credit import CreditBook
-from portal.gateway.limits import KeyLimiter
+from portal.gateway.evidence import EvidenceLog
+from portal.gateway.limits import TOPIC as LIMITS
+from portal.gateway.limits import Limiter, ValkeyLink
+from portal.gateway.metrics import GatewayMetrics, Standing
+from portal.gateway.retry_budget import RetryBudget
 from portal.gateway.routing import Router
+from portal.gateway.seeing import Seeing, traces_from_environment
 from portal.gateway.settlement import Settlement
+from portal.gateway.sightings import SightingBook
 from portal.gateway.snapshot import SnapshotStore
 from portal.gateway.spool import Spool
 from portal.gateway.threads import DatabaseThreads
@@ -26,6 +35,7 @@ from portal.gateway.tunnel.peer_client import PeerLinks
 from portal.gateway.tunnel.peer_server import PeerServer
 from portal.gateway.tunnel.server import TunnelServer
 from portal.gateway.tunnel.streams import TunnelLost
+from portal.gateway.waiting import Waiting
 
 log = logging.getLogger(__name__)
 
@@ -52,26 +62,60 @@ class GatewayProcess:
             process=config.process, peer_address=config.peer_address, links=self.links, threads=self.threads
         )
         self.peers = PeerServer(path=config.peer_address, key=peer_key, tunnels=self.hub)
-        self.tunnel_server = TunnelServer(hub=self.hub, threads=self.threads)
+        self.evidence = EvidenceLog(threads=self.threads)
+        self.tunnel_server = TunnelServer(hub=self.hub, threads=self.threads, evidence=self.evidence)
         self.router = Router(tunnels=self.hub, clock=time.monotonic)
+        self.waiting = Waiting(self.router)
+        self.store.on_change(self.waiting.renew)
+        self.hub.on_change(self.waiting.note_node)
+        instance = f"{config.process}.{secrets.token_hex(4)}"  # a process that died keeps its places until they expire
+        self.limiter = Limiter(config, ValkeyLink(url=settings.REDIS_URL, process=instance))
+        self.store.subscribe(LIMITS, self.limiter.hear)
+        self.sightings = SightingBook(threads=self.threads)
+        self.door = Door(
+            addresses=AddressBook(trusted=settings.TRUSTED_PROXIES, country_header=config.country_header),
+            sightings=self.sightings,
+        )
         self.admission = Admission(
-            parts=dispatch.Parts(hub=self.hub, router=self.router, credit=self.credit, settlement=self.settlement),
-            limiter=KeyLimiter(config),
+            door=self.door,
+            parts=dispatch.Parts(
+                hub=self.hub,
+                router=self.router,
+                waiting=self.waiting,
+                retries=RetryBudget(time.monotonic),
+                credit=self.credit,
+                settlement=self.settlement,
+                evidence=self.evidence,
+            ),
+            limiter=self.limiter,
             measure=self.settlement.measure,
             salt_key=hmac.digest(settings.SECRET_KEY.encode(), b"poolhouse-cache-salt-v1", "sha256"),
             currency=self.currency,
         )
+        self.metrics_token: str = settings.METRICS_TOKEN
+        self.seeing = Seeing(
+            metrics=GatewayMetrics(folder=config.metrics_dir, index=config.index),
+            traces=traces_from_environment(process=config.process),
+            standing=self._standing,
+        )
+        self.settlement.on_close(self.seeing.closed)
         self._watcher: asyncio.Task[None] | None = None
+        self._recorder: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Start the parts; the process is ready once the snapshot is loaded."""
         await self.settlement.start()
         await self.credit.start()
+        await self.limiter.start()
         await self.store.start()
+        await self.sightings.start()
         await self.hub.start()
         await self.peers.start()
+        await self.seeing.start()
         self._watcher = asyncio.create_task(self._watch())
         self._watcher.add_done_callback(_report_death)
+        self._recorder = asyncio.create_task(self.evidence.run())
+        self._recorder.add_done_callback(_report_death)
         log.info("gateway.started", extra={"gateway": self.config.process})
 
     @property
@@ -85,20 +129,35 @@ class GatewayProcess:
         await self.hub.go_away()
         with suppress(TimeoutError):
             async with asyncio.timeout(self.config.drain_s):
-                await self.admission.limiter.until_idle()
+                await self.limiter.until_idle()
 
     async def stop(self) -> None:
         """Stop the parts in the reverse order; what is spooled stays spooled."""
-        if self._watcher is not None:
-            self._watcher.cancel()
-            await asyncio.gather(self._watcher, return_exceptions=True)
+        for task in (self._watcher, self._recorder):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+        await self.evidence.flush()
         await self.peers.stop()
         await self.links.stop()
         await self.store.stop()
+        await self.sightings.stop()
+        await self.limiter.stop()
         await self.credit.stop()
         await self.settlement.stop()
+        await self.seeing.stop()
         self._money_threads.stop()
         self.threads.stop()
+
+    def _standing(self, loop_lag_s: float) -> Standing:
+        return Standing(
+            running=self.limiter.running,
+            tunnels=len(self.hub.tunnels),
+            queued=self.waiting.depth,
+            unshipped=self.settlement.unshipped,
+            snapshot_age_s=self.store.age_s(time.monotonic()),
+            loop_lag_s=loop_lag_s,
+        )
 
     async def _watch(self) -> None:
         """Close tunnels that are no longer ours, and renew the claims on those that are."""
@@ -120,4 +179,4 @@ class GatewayProcess:
 
 def _report_death(task: "asyncio.Task[None]") -> None:
     if not task.cancelled() and task.exception() is not None:
-        log.critical("gateway.watch_died", exc_info=task.exception())
+        log.critical("gateway.task_died", exc_info=task.exception())

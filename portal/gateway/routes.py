@@ -10,7 +10,7 @@ from django.db import DatabaseError
 
 from portal.core import clock
 from portal.core.errors import DomainError
-from portal.gateway import errors, health, key_api, models_api, requests_api
+from portal.gateway import errors, health, key_api, metrics_api, models_api, requests_api
 from portal.gateway.contracts import Snapshot
 from portal.gateway.endpoints.base import Endpoint
 from portal.gateway.endpoints.chat import ChatEndpoint
@@ -31,6 +31,8 @@ _METERED: Final[Mapping[str, Endpoint]] = {
     "/v1/messages": MessagesEndpoint(),
     "/v1/responses": ResponsesEndpoint(),
 }
+_METRICS: Final = "/metrics"
+_NAMED: Final = frozenset({*_METERED, _MODELS, _KEY, _METRICS, "/healthz", "/readyz"})
 _UNHANDLED: Final = "gateway.request_failed"
 
 
@@ -57,6 +59,15 @@ async def serve(
     except Exception:  # the main loop of a request: whatever happens is logged and answered
         log.exception(_UNHANDLED, extra={"request": str(exchange.request_id)})
         await _refuse(exchange, errors.internal())
+    finally:
+        process.seeing.answered(exchange, path=_known(exchange.path))
+
+
+def _known(path: str) -> str | None:
+    """Return the path as figures name it: without ids, and None for one that is not here."""
+    if path in _NAMED:
+        return path
+    return next((prefix + "{id}" for prefix in (_MODELS + "/", _REQUESTS) if path.startswith(prefix)), None)
 
 
 async def _refuse(exchange: Exchange, error: ApiError) -> None:
@@ -87,6 +98,9 @@ async def _route(process: GatewayProcess, exchange: Exchange) -> None:
         await _key(process, exchange)
     elif path in {"/healthz", "/readyz"}:
         await _health(process, exchange)
+    elif path == _METRICS:
+        _require_method(exchange, "GET")
+        await metrics_api.serve(exchange, process.seeing, process.threads, token=process.metrics_token)
     else:
         raise ApiError(404, INVALID_REQUEST, "not_found", f"There is no {path[:96]} here.")
 

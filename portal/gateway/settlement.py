@@ -6,6 +6,7 @@ What was handed to the customer's socket is charged and paid; what is not charge
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 from typing import Any, Final
 
 from django.db import Error as DatabaseError
@@ -16,20 +17,22 @@ from portal.billing.services import replay
 from portal.core import clock
 from portal.gateway import marks
 from portal.gateway.adopter import Adopter
-from portal.gateway.contracts import Attempt, Hold, NodeEntry, RequestFacts, Settled
+from portal.gateway.contracts import Attempt, Hold, NodeEntry, PriceEntry, RequestFacts, Settled
 from portal.gateway.credit import CreditBook
 from portal.gateway.marks import Tracked
 from portal.gateway.shipper import Shipper
 from portal.gateway.spool import Spool, SpoolUnavailable
 from portal.gateway.threads import DatabaseThreads
 from portal.gateway.tokens import Counts, Delivered, TokenCounters
-from portal.metering.rules import counting, outcomes, spool_records
+from portal.metering.rules import counting, draws, outcomes, spool_records
 from portal.metering.rules.spool_records import OpenRecord, PinnedPrice
 from portal.metering.services.spool_files import AlreadyClosed
 
 __all__ = ["Settlement", "SpoolUnavailable"]
 
 log = logging.getLogger(__name__)
+
+ClosedListener = Callable[[Attempt, Settled, str], None]
 
 _MARK_S: Final = 1.0
 _STOP_S: Final = 20.0
@@ -51,6 +54,16 @@ class Settlement:
         self._closing: set[asyncio.Task[Settled]] = set()
         self._unwritten: list[_Unwritten] = []
         self._tasks: list[asyncio.Task[None]] = []
+        self._listeners: list[ClosedListener] = []
+
+    def on_close(self, listener: ClosedListener) -> None:
+        """Call `listener` with each attempt, how it was settled and its error code, once it is closed."""
+        self._listeners.append(listener)
+
+    @property
+    def unshipped(self) -> int:
+        """How many closed records of this process are not in the database yet."""
+        return self._spool.file.last_seq - self._spool.shipped_seq
 
     async def start(self) -> None:
         """Begin to mark, ship and adopt."""
@@ -75,15 +88,21 @@ class Settlement:
         self._spool.leave(is_empty=is_empty)
 
     def open(
-        self, *, facts: RequestFacts, hold: Hold, node: NodeEntry, number: int, routing: dict[str, Any]
+        self,
+        *,
+        facts: RequestFacts,
+        hold: Hold,
+        node: NodeEntry,
+        number: int,
+        routing: dict[str, Any],
+        price: PriceEntry | None = None,
     ) -> Attempt:
         """Write the open record; only then may the request go to the node. Raises SpoolUnavailable."""
         if self._shipper.is_refused:
             raise SpoolUnavailable("this process's spool was abandoned by the operator", fix="restart this gateway")
-        opened_at = time.time()
-        row = self._spool.file.open(_open_record(facts, hold, node, number, routing, opened_at))
-        attempt = Attempt(facts, hold, node, number, routing, row)
-        self._open[row] = Tracked(attempt)
+        attempt = Attempt(facts, hold, node, number, routing, 0, node_price=price, opened_at=time.time())
+        attempt.spool_row = row = self._spool.file.open(_open_record(attempt))
+        self._open[row] = Tracked(attempt, hold.nano)
         return attempt
 
     async def close(self, attempt: Attempt, *, outcome: str, error_code: str = "", keep_hold: bool = False) -> Settled:
@@ -135,18 +154,24 @@ class Settlement:
         observed = _observed(attempt, counts)
         bill = settling.settle(outcome=outcome, agreed=_agreed(attempt), observed=observed)
         columns = settling.columns(bill=bill, observed=observed)
+        columns |= draws.columns(charge_nano=bill.charge_nano, draws=attempt.hold.draws())
         columns |= {
             "outcome": outcome,
             "error_code": error_code[:48],
             "first_token_at": attempt.first_token_at,
             "closed_at": time.time(),
         }
+        if attempt.retry_stopped_by:
+            columns["routing"] = attempt.routing | {"retry_stopped_by": attempt.retry_stopped_by}
         is_released = bill.charge_nano > 0 or not keep_hold
         close = _Unwritten(attempt, spool_records.encode_close(columns), bill, is_released=is_released)
         if not self._write(close):
             self._unwritten.append(close)
         del self._open[attempt.spool_row]
-        return _settled(outcome, bill)
+        settled = _settled(outcome, bill)
+        for listener in self._listeners:
+            listener(attempt, settled, error_code)
+        return settled
 
     async def _count(self, tracked: Tracked) -> Counts | None:
         facts, attempt = tracked.attempt.facts, tracked.attempt
@@ -191,15 +216,13 @@ class _Unwritten:
         self.is_released = is_released
 
 
-def _open_record(
-    facts: RequestFacts, hold: Hold, node: NodeEntry, number: int, routing: dict[str, Any], opened_at: float
-) -> bytes:
-    price = facts.price
+def _open_record(attempt: Attempt) -> bytes:
+    facts, hold, node, price = attempt.facts, attempt.hold, attempt.node, attempt.price
     return spool_records.encode_open(
         OpenRecord(
             row={
                 "request_id": str(facts.request_id),
-                "attempt": number,
+                "attempt": attempt.number,
                 "organization_id": facts.key.organization_id,
                 "api_key_id": facts.key.id,
                 "provider_id": node.provider_id,
@@ -207,15 +230,12 @@ def _open_record(
                 "model_id": facts.model.id,
                 "price_version_id": price.id,
                 "share_bps": node.share_bps,
-                "lease_id": hold.lease_id,
-                "budget_lease_id": hold.budget_lease_id,
-                "hold_nano": hold.nano,
                 "is_stream": facts.is_stream,
                 "endpoint": facts.endpoint[:24],
                 "node_class": node.node_class,
                 "country": node.country,
                 "client_request_id": facts.client_request_id.replace("\x00", "")[:128],
-                "routing": routing or None,
+                "routing": attempt.routing or None,
             },
             price=PinnedPrice(
                 price.prompt_nano_per_mtok,
@@ -223,8 +243,9 @@ def _open_record(
                 price.completion_nano_per_mtok,
                 price.request_nano,
             ),
+            draws=hold.draws(),
             requested_at=facts.opened_at,
-            opened_at=opened_at,
+            opened_at=attempt.opened_at,
             prompt_bound=facts.prompt_bound_tokens,
             output_bound=facts.output_bound_tokens,
             has_tolerance=facts.model.id not in node.models_without_tolerance,
@@ -244,7 +265,7 @@ def _honest(outcome: str, attempt: Attempt) -> str:
 def _agreed(attempt: Attempt) -> Agreed:
     facts = attempt.facts
     return Agreed(
-        price=facts.price,
+        price=attempt.price,
         share_bps=attempt.node.share_bps,
         hold_nano=attempt.hold.nano,
         prompt_bound=facts.prompt_bound_tokens,

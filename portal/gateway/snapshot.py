@@ -76,6 +76,10 @@ class SnapshotStore:
         """
         return now - self._contact_at >= STALE_AFTER_S or any(task.done() for task in self._tasks)
 
+    def age_s(self, now: float) -> float:
+        """Return how long ago something confirmed the view; `now` is `time.monotonic()`."""
+        return max(0.0, now - self._contact_at)
+
     def subscribe(self, topic: str, listener: Listener) -> None:
         """Call `listener(subject)` for each message of the topic; a message may come twice, by each channel."""
         self._listeners.setdefault(topic, []).append(listener)
@@ -129,7 +133,7 @@ class SnapshotStore:
             self._suspects.add(subject)
         for listener in self._listeners.get(topic, ()):
             listener(subject)
-        if topic != "leases":
+        if topic not in {"leases", "limits"}:  # neither changes what the snapshot shows
             self._wanted.set()
 
     async def _listen_postgres(self) -> None:
