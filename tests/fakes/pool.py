@@ -120,7 +120,7 @@ class Tunnel:
         await self.socket.send_bytes(bytes((frame_type,)) + stream.to_bytes(4, "big") + payload)
 
     async def begin(
-        self, body: Any, *, model: str = "acme/demo", path: str = "/v1/chat/completions", **head: str
+        self, body: Any, *, model: str = "acme/demo", path: str = "/v1/chat/completions", **head: Any
     ) -> int:
         """Open a stream; return its number."""
         self._last += 1

@@ -11,6 +11,7 @@ MAX_MESSAGE_BYTES = 1 << 20
 HEADER_BYTES = 5
 INITIAL_WINDOW = 262_144
 MAX_WINDOW = 1 << 31
+MAX_BODY_BYTES = (8 << 20) + 65_536
 
 
 class FrameType(IntEnum):
@@ -20,6 +21,7 @@ class FrameType(IntEnum):
     CANCEL = 0x02
     WINDOW = 0x03
     GOAWAY = 0x04
+    BODY = 0x05
     HELLO = 0x10
     HEAD = 0x11
     DATA = 0x12
@@ -28,7 +30,9 @@ class FrameType(IntEnum):
     STATUS = 0x15
 
 
-FROM_GATEWAY = frozenset({FrameType.REQUEST, FrameType.CANCEL, FrameType.WINDOW, FrameType.GOAWAY})
+FROM_GATEWAY = frozenset(
+    {FrameType.REQUEST, FrameType.CANCEL, FrameType.WINDOW, FrameType.GOAWAY, FrameType.BODY}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +46,14 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class RequestHead:
-    """What a REQUEST frame asks for, beside its body."""
+    """What a REQUEST frame asks for, beside its body. `body_bytes` is said where the body goes on in BODY frames."""
 
     method: str
     path: str
     model: str
     attempt: str
     nonce: str
+    body_bytes: int | None = None
 
 
 def encode(frame_type: FrameType, stream: int, payload: bytes = b"") -> bytes:
@@ -91,9 +96,17 @@ def read_request(payload: bytes) -> tuple[RequestHead, bytes]:
         raise ProtocolError("REQUEST has no line end after its head")
     try:
         head: Any = json.loads(line)
-        return RequestHead(**{name: _text(head, name) for name in RequestHead.__slots__}), body
+        texts = {name: _text(head, name) for name in ("method", "path", "model", "attempt", "nonce")}
+        return RequestHead(**texts, body_bytes=_size(head)), body
     except (ValueError, RecursionError):
         raise ProtocolError("REQUEST has no JSON head") from None
+
+
+def _size(head: Any) -> int | None:
+    value = head.get("body_bytes")
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
+        raise ProtocolError("REQUEST head: `body_bytes` is not a size")
+    return value
 
 
 def _text(head: Any, name: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from poolhouse_agent import PROTOCOL, VERSION
 from poolhouse_agent.errors import PortalError
+from poolhouse_agent.protocol import frames
 from poolhouse_agent.protocol.reading import Reader
 
 _DAY_S = 86_400
@@ -160,7 +161,10 @@ def _reported(report: DeploymentReport) -> dict[str, Any]:
 
 def hello_body(deployments: Sequence[DeploymentReport]) -> dict[str, Any]:
     """The payload of HELLO."""
-    return {"protocol": PROTOCOL, "agent_version": VERSION, **status_body(deployments)}
+    return {
+        "protocol": PROTOCOL, "agent_version": VERSION, "max_body_bytes": frames.MAX_BODY_BYTES,
+        **status_body(deployments),
+    }  # fmt: skip
 
 
 def status_body(deployments: Sequence[DeploymentReport]) -> dict[str, Any]:

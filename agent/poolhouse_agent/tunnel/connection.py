@@ -10,10 +10,11 @@ import aiohttp
 
 from poolhouse_agent.bell import Bell
 from poolhouse_agent.engine.target import Target
-from poolhouse_agent.errors import ProtocolError
+from poolhouse_agent.errors import ProtocolError, RequestRefused
 from poolhouse_agent.protocol import frames, messages
-from poolhouse_agent.protocol.frames import Frame, FrameType
+from poolhouse_agent.protocol.frames import Frame, FrameType, RequestHead
 from poolhouse_agent.protocol.messages import DeploymentReport
+from poolhouse_agent.tunnel.bodies import Bodies
 from poolhouse_agent.tunnel.stream import Stream
 
 log = logging.getLogger(__name__)
@@ -61,6 +62,7 @@ class Connection:
         self._serving = serving
         self._http = http
         self._streams: dict[int, tuple[Stream, asyncio.Task[None]]] = {}
+        self._bodies = Bodies()
         self._newest = 0
         self._is_leaving = False
         self._chores: set[asyncio.Task[None]] = set()
@@ -92,12 +94,18 @@ class Connection:
         match frame.type:
             case FrameType.REQUEST:
                 self._begin(frame)
+            case FrameType.BODY:
+                self._find(frame)
+                if whole := self._bodies.add(frame.stream, frame.payload):
+                    self._start(frame.stream, *whole)
             case FrameType.GOAWAY:
                 self._is_leaving = True
                 self._leave_when_idle()
             case FrameType.CANCEL:
                 if self._find(frame):
                     self._chore(self._cancel(frame.stream))
+                elif self._bodies.drop(frame.stream):
+                    self._refuse(frame.stream, "canceled")
             case FrameType.WINDOW:
                 more = frames.read_window(frame.payload)
                 if found := self._find(frame):
@@ -113,15 +121,32 @@ class Connection:
     def _begin(self, frame: Frame) -> None:
         if frame.stream <= self._newest:
             raise ProtocolError(f"stream {frame.stream} opened twice or out of order")
-        head, body = frames.read_request(frame.payload)
+        head, piece = frames.read_request(frame.payload)
         self._newest = frame.stream
-        stream = Stream(frame.stream, send=self._send, route=self._serving.route, http=self._http)
-        if self._is_leaving or len(self._streams) >= MAX_STREAMS:
-            self._chore(stream.fail("draining" if self._is_leaving else "too_many_streams"))
+        if self._is_leaving:
+            self._refuse(frame.stream, "draining")
             return
+        try:
+            body = self._bodies.begin(frame.stream, head, piece)
+        except RequestRefused as error:
+            self._refuse(frame.stream, error.code)
+            return
+        if body is not None:
+            self._start(frame.stream, head, body)
+
+    def _start(self, number: int, head: RequestHead, body: bytes) -> None:
+        if len(self._streams) >= MAX_STREAMS:
+            self._refuse(number, "too_many_streams")
+            return
+        stream = Stream(number, send=self._send, route=self._serving.route, http=self._http)
         task = asyncio.create_task(stream.serve(head, body))
-        self._streams[frame.stream] = (stream, task)
+        self._streams[number] = (stream, task)
         task.add_done_callback(lambda done: self._ended(stream, done))
+
+    def _refuse(self, number: int, code: str) -> None:
+        """Answer a request that never began, and leave if it was the last that kept us."""
+        self._chore(Stream(number, send=self._send, route=self._serving.route, http=self._http).fail(code))
+        self._leave_when_idle()
 
     def _ended(self, stream: Stream, task: asyncio.Task[None]) -> None:
         self._streams.pop(stream.number, None)
@@ -145,7 +170,7 @@ class Connection:
             await stream.fail("canceled")
 
     def _leave_when_idle(self) -> None:
-        if self._is_leaving and not self._streams and not self._socket.closed:
+        if self._is_leaving and not self._streams and not self._bodies and not self._socket.closed:
             self._chore(self._close())
 
     async def _close(self) -> None:

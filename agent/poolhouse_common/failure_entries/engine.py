@@ -186,6 +186,13 @@ ENTRIES = (
         "Resume it when the maintenance is done.",
     ),
     Failure(
+        "body_too_large",
+        CUSTOMER,
+        "The request is too large",
+        "Its body has more bytes than the agent takes.",
+        "Send a shorter prompt. An agent that takes less than 8 MiB is old: update it.",
+    ),
+    Failure(
         "too_many_streams",
         PLATFORM,
         "The node is full",

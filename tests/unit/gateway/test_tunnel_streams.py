@@ -84,8 +84,83 @@ async def test_closing_early_cancels_and_late_frames_are_drained_within_the_wind
 
     assert wire.sent[-1] == (frames.CANCEL, stream.id, b"")
     mux.receive(frames.DATA, stream.id, b"x" * frames.WINDOW_BYTES)
+    with pytest.raises(frames.ProtocolError) as broken:
+        mux.receive(frames.DATA, stream.id, b"x" * 65_536)
+    assert broken.value.rule == "tunnel_window"
+
+
+async def test_a_canceled_stream_cannot_go_on_in_crumbs() -> None:
+    mux = Mux(_Wire())
+    stream = await mux.open(b"")
+    await stream.close()
+
+    for _ in range((frames.WINDOW_BYTES + 65_536) // 16):
+        mux.receive(frames.DATA, stream.id, b"")
+    with pytest.raises(frames.ProtocolError) as broken:
+        mux.receive(frames.DATA, stream.id, b"")
+
+    assert broken.value.rule == "tunnel_window"
+
+
+async def test_a_node_that_never_answers_cancels_costs_a_bounded_memory() -> None:
+    mux = Mux(_Wire())
+    for _ in range(5_000):
+        await (await mux.open(b"")).close()
+
+    assert len(mux._closing) == 4_096
+    mux.receive(frames.END, 5_000, b"{}")
     with pytest.raises(frames.ProtocolError):
+        mux.receive(frames.END, 1, b"{}")
+
+
+async def test_crumbs_and_empty_frames_do_not_wait_in_memory() -> None:
+    mux = Mux(_Wire())
+    stream = await mux.open(b"")
+    for _ in range(4_096):
         mux.receive(frames.DATA, stream.id, b"x")
+
+    with pytest.raises(frames.ProtocolError) as broken:
+        mux.receive(frames.DATA, stream.id, b"x")
+    assert broken.value.rule == "tunnel_window"
+    other = await mux.open(b"")
+    with pytest.raises(frames.ProtocolError):
+        mux.receive(frames.DATA, other.id, b"")
+
+
+async def test_heads_are_few_and_small() -> None:
+    mux = Mux(_Wire())
+    stream, other = await mux.open(b""), await mux.open(b"")
+    for _ in range(3):
+        mux.receive(frames.HEAD, stream.id, b"{}")
+
+    with pytest.raises(frames.ProtocolError):
+        mux.receive(frames.HEAD, stream.id, b"{}")
+    with pytest.raises(frames.ProtocolError):
+        mux.receive(frames.HEAD, other.id, b"x" * (frames.MAX_JSON_BYTES + 1))
+
+
+async def test_a_large_body_follows_its_request_until_the_node_has_answered() -> None:
+    wire = _Wire()
+    mux = Mux(wire)
+    first, second = await mux.open(b"head\nbo"), await mux.open(b"")
+
+    await first.send_body([b"dy", b"end"])
+    mux.receive(frames.FAIL, second.id, b'{"code": "draining"}')
+    await second.send_body([b"nobody waits for this"])
+
+    assert wire.sent[2:] == [(frames.BODY, 1, b"dy"), (frames.BODY, 1, b"end")]
+
+
+async def test_a_customer_who_leaves_stops_the_sending_of_his_body() -> None:
+    mux = Mux(_Wire())
+    stream, other = await mux.open(b""), await mux.open(b"")
+    stream.interrupt()
+    with pytest.raises(Interrupted):
+        await stream.send_body([b"x"])
+
+    mux.lose()
+    with pytest.raises(TunnelLost):
+        await other.send_body([b"x"])
 
 
 async def test_a_canceled_stream_ends_with_its_last_frame() -> None:
