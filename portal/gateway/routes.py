@@ -12,6 +12,7 @@ from portal.core import clock
 from portal.core.errors import DomainError
 from portal.gateway import errors, health, key_api, metrics_api, models_api, requests_api
 from portal.gateway.contracts import Snapshot
+from portal.gateway.endpoints import count_tokens
 from portal.gateway.endpoints.base import Endpoint
 from portal.gateway.endpoints.chat import ChatEndpoint
 from portal.gateway.endpoints.messages import MessagesEndpoint
@@ -87,6 +88,8 @@ async def _route(process: GatewayProcess, exchange: Exchange) -> None:
         exchange.speaks(endpoint.wording(exchange.request_id), endpoint.headers(exchange.request_id))
         _require_method(exchange, "POST")
         await process.admission.serve(endpoint, exchange, _snapshot(process))
+    elif path == count_tokens.PATH:
+        await _count_tokens(process, exchange)
     elif path == _MODELS or path.startswith(_MODELS + "/"):
         _require_method(exchange, "GET")
         await _models(process, exchange)
@@ -117,6 +120,12 @@ def _snapshot(process: GatewayProcess) -> Snapshot:
         message = "Keys and prices cannot be checked now; retry."
         raise errors.unavailable("billing_unavailable", message, retry_after_s=2.0)
     return process.store.current
+
+
+async def _count_tokens(process: GatewayProcess, exchange: Exchange) -> None:
+    count_tokens.speak(exchange)
+    _require_method(exchange, "POST")
+    await count_tokens.serve(process.admission, exchange, _snapshot(process))
 
 
 async def _models(process: GatewayProcess, exchange: Exchange) -> None:
