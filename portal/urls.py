@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, URLResolver, include, path
 
-from portal.api import health
+from portal.api import health, metrics
 from portal.operators.admin.site import site as operator_tables
 
 urlpatterns: list[URLPattern | URLResolver] = [
@@ -18,4 +18,5 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("webhooks/", include("portal.webhooks.urls")),
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
+    path("metrics", metrics.metrics, name="metrics"),
 ]

@@ -30,6 +30,26 @@ _DIFFERING = """
 """
 
 
+_BY_MODEL = """
+    SELECT model.public_id, sum(prompt_tokens), sum(cached_tokens), sum(completion_tokens), sum(charge_nano),
+        sum(provider_nano)
+    FROM metering_usagehour JOIN catalog_catalogmodel model ON model.id = model_id
+    GROUP BY 1 ORDER BY 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSums:
+    """What was ever served of one model; `prompt_tokens` include the cached ones."""
+
+    model: str
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    charge_nano: int
+    provider_nano: int
+
+
 @dataclass(frozen=True, slots=True)
 class DifferingDay:
     """A day whose hours are not what its records come to; both as attempts/tokens/charge/earned."""
@@ -45,3 +65,10 @@ def differing_days(*, since: date = date.min) -> Iterator[DifferingDay]:
         cursor.execute(_DIFFERING, {"since": since})
         for day, recorded, summed in cursor.fetchall():
             yield DifferingDay(day, recorded, summed)
+
+
+def sums_by_model() -> list[ModelSums]:
+    """Return the sums over all hours, which only grow."""
+    with connection.cursor() as cursor:
+        cursor.execute(_BY_MODEL)
+        return [ModelSums(model, *(int(value) for value in values)) for model, *values in cursor.fetchall()]

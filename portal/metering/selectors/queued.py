@@ -5,9 +5,9 @@ from django.db import connection
 from portal.metering.models import Reader, UsageQueue
 
 _CHARGE = """
-    SELECT coalesce(sum(usage.charge_nano), 0)::bigint
+    SELECT coalesce(sum(usage.{amounts}[array_position(usage.{column}, %s)]), 0)::bigint
     FROM metering_usagerecord usage JOIN metering_usagequeue queue USING (opened_on, request_id, attempt)
-    WHERE queue.reader = %s AND usage.{column} = %s
+    WHERE queue.reader = %s AND usage.{column} @> ARRAY[%s]::bigint[]
 """
 
 
@@ -18,15 +18,15 @@ def queued_count(*, reader: Reader) -> int:
 
 def queued_charge(*, reader: Reader, lease_id: int) -> int:
     """Return the charges against one credit lease that the reader has not taken yet."""
-    return _sum("lease_id", reader, lease_id)
+    return _sum("lease_ids", "lease_charges", reader, lease_id)
 
 
 def queued_budget_charge(*, reader: Reader, budget_lease_id: int) -> int:
     """Return the charges against one budget lease that the reader has not taken yet."""
-    return _sum("budget_lease_id", reader, budget_lease_id)
+    return _sum("budget_lease_ids", "budget_charges", reader, budget_lease_id)
 
 
-def _sum(column: str, reader: Reader, lease_id: int) -> int:
+def _sum(column: str, amounts: str, reader: Reader, lease_id: int) -> int:
     with connection.cursor() as cursor:
-        cursor.execute(_CHARGE.format(column=column), [reader.value, lease_id])
+        cursor.execute(_CHARGE.format(column=column, amounts=amounts), [lease_id, reader.value, lease_id])
         return int(cursor.fetchone()[0])
