@@ -5,13 +5,13 @@ Of many nodes a few are drawn and checked: all are looked at only where the draw
 
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Any, Final, Protocol
 
 from portal.gateway.affinity import NodeRing
-from portal.gateway.candidates import Search, SeenNodes, Wanted, policy_refusal, private_price
+from portal.gateway.candidates import NodeView, Search, Wanted, policy_refusal, private_price, request_refusal
 from portal.gateway.capacity import NoCapacity
 from portal.gateway.contracts import NodeEntry, PriceEntry, PrivateNode, Snapshot
 from portal.gateway.load import NodeLoad, Ticket
@@ -26,7 +26,8 @@ _AFFINITY_STEPS: Final = 3
 _REMOTE_FACTOR: Final = 1.1
 _REMOTE_S: Final = 0.005
 _MIN_TRUST: Final = 0.05
-_LOOK_AT_ALL: Final = 16
+_LOOK_AT_ALL: Final = 4
+_MANY: Final = 16
 _DRAWS: Final = 12
 _SATURATED_S: Final = 0.05
 _PUBLIC: Final = 0
@@ -50,7 +51,7 @@ class Tunnels(Protocol):
         """Return whether a request could be sent now."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Choice:
     """The chosen node, its ticket, what the organization pays there, and why."""
 
@@ -69,7 +70,7 @@ class Router:
         self._chance = chance or random.Random()  # noqa: S311  balancing, not secrecy
         self._loads: dict[int, NodeLoad] = {}
         self._running: Counter[int] = Counter()
-        self._nodes: dict[tuple[int, int], SeenNodes] = {}
+        self._views: dict[tuple[int, int], NodeView] = {}
         self._saturated: dict[int, dict[tuple[object, ...], tuple[float, NoCapacity]]] = {}
         self._listeners: list[Callable[[Ticket], bool]] = []
 
@@ -94,58 +95,56 @@ class Router:
         known = self._known_saturation(wanted, tried, now)
         if known is not None:
             raise known
-        searches = [Search(wanted, tried, now, nodes) for nodes in self._views(wanted, snapshot)]
-        for search in searches:
+        searches: list[Search] = []
+        for view in self._seen(wanted, snapshot):
+            search = Search(wanted, tried, now, view.allowed(wanted))
             picked = self._pick(search)
             if picked is not None:
-                return self._take(search, *picked, before=searches[: searches.index(search)])
+                return self._take(search, *picked, before=searches)
+            searches.append(search)
         raise self._no_capacity(wanted, searches, tried, now)
 
     def try_node(self, node: NodeEntry, wanted: Wanted, snapshot: Snapshot, *, tried: set[int]) -> Choice | None:
         """Return a place on this very node, None where the request may not or cannot have one."""
         if node.id in tried or wanted.model.id not in node.models or not node.is_routable:
             return None
-        if node.is_private:
-            rows = snapshot.private_nodes.get((wanted.key.organization_id, wanted.model.id), ())
-            nodes = self._view(wanted.key.organization_id, wanted.model.id, rows)
-            if nodes.private is None or node.id not in nodes.private:
-                return None
-        elif wanted.key.policy.is_private_only:
+        owner = wanted.key.organization_id if node.is_private else _PUBLIC
+        view = self._view(owner, wanted.model.id, snapshot)
+        if node.is_private and (view.private is None or node.id not in view.private):
             return None
-        else:
-            nodes = self._view(_PUBLIC, wanted.model.id, snapshot.nodes_by_model.get(wanted.model.id, ()))
-        search = Search(wanted, tried, self._clock(), nodes)
-        if self._refusal(node, search):
+        if not node.is_private and wanted.key.policy.is_private_only:
+            return None
+        search = Search(wanted, tried, self._clock(), view.allowed(wanted))
+        if policy_refusal(node, wanted) or self._refusal(node, search):
             return None
         return self._take(search, node, {"by": "waited", "predicted_ms": self._score_ms(node, wanted)})
 
-    def _views(self, wanted: Wanted, snapshot: Snapshot) -> list[SeenNodes]:
+    def _seen(self, wanted: Wanted, snapshot: Snapshot) -> Iterator[NodeView]:
         key, model_id = wanted.key, wanted.model.id
-        views: list[SeenNodes] = []
-        if snapshot.private_nodes:
-            rows = snapshot.private_nodes.get((key.organization_id, model_id))
-            if rows:
-                views.append(self._view(key.organization_id, model_id, rows))
+        if snapshot.private_nodes and (key.organization_id, model_id) in snapshot.private_nodes:
+            yield self._view(key.organization_id, model_id, snapshot)
         if not key.policy.is_private_only:
-            views.append(self._view(_PUBLIC, model_id, snapshot.nodes_by_model.get(model_id, ())))
-        return views
+            yield self._view(_PUBLIC, model_id, snapshot)
 
-    def _view(
-        self, organization_id: int, model_id: int, source: Sequence[NodeEntry] | Sequence[PrivateNode]
-    ) -> SeenNodes:
-        nodes = self._nodes.get((organization_id, model_id))
-        if nodes is None or nodes.source is not source:
-            nodes = SeenNodes(source, model_id, is_private=organization_id != _PUBLIC)
-            self._nodes[organization_id, model_id] = nodes
-        return nodes
+    def _view(self, owner: int, model_id: int, snapshot: Snapshot) -> NodeView:
+        """Return the nodes that the organization, or with _PUBLIC everybody, sees."""
+        source: Sequence[NodeEntry] | Sequence[PrivateNode] = (
+            snapshot.nodes_by_model.get(model_id, ())
+            if owner == _PUBLIC
+            else snapshot.private_nodes.get((owner, model_id), ())
+        )
+        view = self._views.get((owner, model_id))
+        if view is None or view.source is not source:
+            view = self._views[owner, model_id] = NodeView(source, is_private=owner != _PUBLIC)
+        return view
 
     def _take(self, search: Search, node: NodeEntry, why: dict[str, Any], *, before: Sequence[Search] = ()) -> Choice:
-        wanted, private = search.wanted, search.nodes.private
-        why |= {"nodes": len(search.nodes.nodes), "refused": dict(search.refused), "node": node.public_id}
+        wanted, private = search.wanted, search.allowed.private
+        why |= {"nodes": len(search.allowed.nodes), "refused": search.all_refused, "node": node.public_id}
         why["is_local"] = self._tunnels.local(node.id) is not None
         why["pool"] = "public" if private is None else "private"
         if before:
-            why["private_refused"] = dict(before[0].refused)
+            why["private_refused"] = before[0].all_refused
         price = wanted.price
         if private is not None:
             price = private_price(private[node.id], wanted.price, at=wanted.at) or price
@@ -168,7 +167,7 @@ class Router:
             self.has_room_again(ticket.model_id)
 
     def _pick(self, search: Search) -> tuple[NodeEntry, dict[str, Any]] | None:
-        nodes, wanted = search.nodes, search.wanted
+        nodes, wanted = search.allowed, search.wanted
         known: list[NodeEntry] | None = None
         if len(nodes.nodes) <= _LOOK_AT_ALL:
             known = self._scan(search)
@@ -205,7 +204,7 @@ class Router:
         """Give a node that is hardly known a small part of the requests, so that its speed is learned."""
         if self._chance.random() >= EXPLORATION:
             return None
-        nodes = search.nodes
+        nodes = search.allowed
         if nodes.unexplored is None:
             nodes.unexplored = [node for node in nodes.nodes if not self.load(node.id).is_explored]
         waiting = nodes.unexplored
@@ -223,7 +222,7 @@ class Router:
 
     def _home(self, search: Search, known: list[NodeEntry] | None) -> tuple[NodeEntry, dict[str, Any]] | None:
         """Return the node where the session or prefix is at home, or the next on the ring that may take it."""
-        wanted, nodes = search.wanted, search.nodes
+        wanted, nodes = search.wanted, search.allowed
         if wanted.affinity is None or not nodes.nodes:
             return None
         if nodes.ring is None:
@@ -238,20 +237,22 @@ class Router:
         """Bounded load: a home that carries much more than its share lets the next one help."""
         model_id = search.wanted.model.id
         limit = node.models.get(model_id, 0)
-        fair = (self._running[model_id] + 1) * limit / max(search.nodes.limit, 1)
+        fair = (self._running[model_id] + 1) * limit / max(search.allowed.limit, 1)
         bound = max(limit // _AFFINITY_ROOM, ceil(fair * _AFFINITY_LOAD))
         return self.load(node.id).running.get(model_id, 0) < bound
 
     def _is_eligible(self, node: NodeEntry, search: Search, known: list[NodeEntry] | None) -> bool:
-        return node in known if known is not None else not self._refusal(node, search)
+        if known is None:
+            return not self._refusal(node, search)
+        return any(node is one for one in known)
 
     def _draw(self, search: Search) -> list[NodeEntry]:
         """Return two nodes that could serve, or fewer where a handful of draws did not find them."""
-        nodes = search.nodes.nodes
+        nodes = search.allowed.nodes
         found: list[NodeEntry] = []
         for _ in range(_DRAWS):
             node = nodes[int(self._chance.random() * len(nodes))]
-            if node in found:
+            if found and node is found[0]:
                 continue
             reason = self._refusal(node, search)
             if reason:
@@ -266,7 +267,7 @@ class Router:
         """Return all nodes that could serve, and count why the others cannot."""
         search.refused.clear()
         found: list[NodeEntry] = []
-        for node in search.nodes.nodes:
+        for node in search.allowed.nodes:
             reason = self._refusal(node, search)
             if not reason:
                 found.append(node)
@@ -278,7 +279,7 @@ class Router:
         return found
 
     def _refusal(self, node: NodeEntry, search: Search) -> str:
-        reason = policy_refusal(node, search)
+        reason = request_refusal(node, search)
         if reason:
             return reason
         model = search.wanted.model
@@ -316,12 +317,12 @@ class Router:
     def _no_capacity(self, wanted: Wanted, searches: list[Search], tried: set[int], now: float) -> NoCapacity:
         refused: Counter[str] = Counter()
         for search in searches:
-            refused.update(search.refused)
+            refused.update(search.all_refused)
         if wanted.key.policy.is_private_only and not refused:
             refused["private"] = 1
         known = [search.soonest_s for search in searches if search.soonest_s is not None]
         error = NoCapacity(wanted.model, refused, soonest_s=min(known, default=None))
-        if error.may_wait and not tried and sum(refused.values()) > _LOOK_AT_ALL:
+        if error.may_wait and not tried and sum(refused.values()) > _MANY:
             marks = self._saturated.setdefault(wanted.model.id, {})
             marks[wanted.signature] = (now + _SATURATED_S, error)
         return error

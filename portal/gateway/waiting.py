@@ -89,8 +89,9 @@ class _Line:
 class Waiting:
     """The lines of this process."""
 
-    def __init__(self, router: Router) -> None:
+    def __init__(self, router: Router, *, longest_line: int = MAX_WAITING) -> None:
         self._router = router
+        self._longest_line = longest_line
         self._lines: dict[int, _Line] = {}
         self._snapshot: Snapshot | None = None
         router.on_leave(self._freed)
@@ -112,7 +113,7 @@ class Waiting:
         loop = asyncio.get_running_loop()
         waiter = _Waiter(wanted, tried, refusal, loop.create_future())
         line = self._lines.setdefault(wanted.model.id, _Line())
-        if line.length >= MAX_WAITING and not line.make_room(waiter):
+        if line.length >= self._longest_line and not line.make_room(waiter):
             raise refusal
         line.add(waiter)
         timers = [loop.call_later(timeout_s, waiter.end, refusal)]
