@@ -1,5 +1,7 @@
 """Operator pages: organizations, their state, and invitations into the pool. Route `operators:customers`."""
 
+from dataclasses import asdict
+
 from django import forms
 from django.conf import settings
 from django.contrib import messages
@@ -7,8 +9,11 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import path
 
+from portal.accounts.models import Organization
+from portal.accounts.rules.terms import LimitTerms
 from portal.accounts.selectors import invitations, members, organizations
 from portal.accounts.services import invitations as invitation_services
+from portal.accounts.services import organization_terms
 from portal.accounts.services.organizations import reinstate_organization, suspend_organization
 from portal.audit.selectors import events_of
 from portal.billing.selectors.balances import customer_balance
@@ -28,6 +33,14 @@ class ReasonForm(forms.Form):
     """Why an organization is stopped or let go on."""
 
     reason = forms.CharField(max_length=240, help_text="Kept in the audit log.")
+
+
+class CeilingsForm(forms.Form):
+    """What the operator lets an organization do at most, over all its keys."""
+
+    requests_per_minute = forms.IntegerField(required=False, min_value=1)
+    tokens_per_minute = forms.IntegerField(required=False, min_value=1)
+    parallel_requests = forms.IntegerField(label="Requests at once", required=False, min_value=1)
 
 
 @operator_page
@@ -60,14 +73,32 @@ def customers(request: OperatorRequest) -> HttpResponse:
 def customer(request: OperatorRequest, organization: str) -> HttpResponse:
     """Show one organization; a POST with a reason suspends it, or lets it act again."""
     row = organizations.get_organization(public_id=organization)
-    form = ReasonForm(request.POST or None)
-    if request.method == "POST" and form.is_valid():
+    form = ReasonForm(request.POST if "reason" in request.POST else None)
+    if form.is_bound and form.is_valid():
         move = suspend_organization if row.state == "active" else reinstate_organization
         move(public_id=organization, reason=form.cleaned_data["reason"], actor=request.actor, now=clock.now())
         return redirect("operators:customer", organization=organization)
+    return _page(request, row, form, None)
+
+
+@operator_page
+def customer_ceilings(request: OperatorRequest, organization: str) -> HttpResponse:
+    """Set what the organization may do at most."""
+    form = CeilingsForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        organization_terms.set_ceilings(
+            public_id=organization, ceilings=LimitTerms(**form.cleaned_data), actor=request.actor, now=clock.now()
+        )
+        messages.success(request, "The ceilings are set; every gateway knows within a second.")
+        return redirect("operators:customer", organization=organization)
+    return _page(request, organizations.get_organization(public_id=organization), ReasonForm(), form)
+
+
+def _page(request: OperatorRequest, row: Organization, form: ReasonForm, ceilings: CeilingsForm | None) -> HttpResponse:
     context = {
         "row": row,
         "form": form,
+        "ceilings": ceilings or CeilingsForm(initial=asdict(organization_terms.ceilings_of(row))),
         "members": members.members_of(organization=row),
         "balance": customer_balance(organization=row.public_id),
         "provider": provider_of(organization=row),
@@ -79,4 +110,5 @@ def customer(request: OperatorRequest, organization: str) -> HttpResponse:
 urlpatterns = [
     path("customers/", customers, name="customers"),
     path("customers/<str:organization>/", customer, name="customer"),
+    path("customers/<str:organization>/ceilings/", customer_ceilings, name="customer-ceilings"),
 ]

@@ -58,6 +58,7 @@ _ENTRIES: dict[str, list[list[tuple[str, str, str]]]] = {
         [
             ("Overview", "customer:overview", "layout-dashboard"),
             ("API keys", "customer:keys", "key-round"),
+            ("Projects", "customer:projects", "folder"),
             ("Usage", "customer:usage", "chart-column"),
         ],
         [("Credit", "customer:credit", "wallet"), ("Statements", "customer:statements", "file-text")],

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import factory
 from factory.django import DjangoModelFactory
 
-from portal.accounts.models import ApiKey, Invitation, Membership, Organization, Role, User
+from portal.accounts.models import ApiKey, Invitation, Membership, Organization, Project, Role, User
 from portal.accounts.rules import key_text
 
 JOINED = datetime(2026, 10, 1, 9, 0, tzinfo=UTC)
@@ -52,6 +52,15 @@ class InvitationFactory(DjangoModelFactory):
     invited_by = factory.SubFactory(UserFactory)
     created_at = JOINED
     expires_at = datetime(2099, 1, 1, tzinfo=UTC)
+
+
+class ProjectFactory(DjangoModelFactory):
+    class Meta:
+        model = Project
+
+    organization = factory.SubFactory(OrganizationFactory)
+    name = factory.Sequence(lambda n: f"project {n}")
+    created_at = JOINED
 
 
 class ApiKeyFactory(DjangoModelFactory):

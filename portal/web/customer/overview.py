@@ -13,7 +13,7 @@ from portal.billing.selectors.spend import Usage
 from portal.core import clock
 from portal.web import daily
 from portal.web.access import OrganizationRequest, page
-from portal.web.customer.keys import state_of
+from portal.web.customer.key_view import state_of
 from portal.web.customer.snippets import curl_example
 
 _RUNWAY_DAYS = 7

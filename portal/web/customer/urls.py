@@ -2,12 +2,14 @@
 
 from django.urls import URLPattern
 
-from portal.web.customer import credit, keys, overview, usage
+from portal.web.customer import credit, key_rotation, keys, overview, projects, usage
 
 app_name = "customer"
 urlpatterns: list[URLPattern] = [
     *overview.urlpatterns,
     *keys.urlpatterns,
+    *key_rotation.urlpatterns,
+    *projects.urlpatterns,
     *usage.urlpatterns,
     *credit.urlpatterns,
 ]

@@ -2,11 +2,12 @@
 
 from django.urls import URLPattern
 
-from portal.web.organization import invitations, settings, team
+from portal.web.organization import invitations, limits, settings, team
 
 app_name = "organization"
 urlpatterns: list[URLPattern] = [
     *invitations.urlpatterns,
     *settings.urlpatterns,
+    *limits.urlpatterns,
     *team.urlpatterns,
 ]

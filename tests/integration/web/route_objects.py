@@ -8,7 +8,7 @@ from collections.abc import Callable
 from portal.nodes.models import Node
 from portal.payouts.models import Payout
 from portal.providers.models import Provider
-from tests.factories.accounts import ApiKeyFactory, InvitationFactory
+from tests.factories.accounts import ApiKeyFactory, InvitationFactory, ProjectFactory
 from tests.factories.billing import PricedModelFactory, buy
 from tests.factories.catalog import CatalogModelFactory
 from tests.factories.nodes import DeploymentFactory, EnrolmentTokenFactory, NodeFactory
@@ -36,6 +36,14 @@ def _payout(world: World) -> Payout:
 OBJECTS: dict[str, Maker] = {
     "account_confirm_email": lambda world, team: {"key": "unknown"},
     "account_reset_password_from_key": lambda world, team: {"uidb36": "1", "key": "unknown"},
+    "customer:key": lambda world, team: {"key": ApiKeyFactory(organization=team.organization).public_id},
+    "customer:key-change": lambda world, team: {"key": ApiKeyFactory(organization=team.organization).public_id},
+    "customer:key-end-grace": lambda world, team: {"key": ApiKeyFactory(organization=team.organization).public_id},
+    "customer:key-rotate": lambda world, team: {"key": ApiKeyFactory(organization=team.organization).public_id},
+    "customer:project": lambda world, team: {"project": ProjectFactory(organization=team.organization).public_id},
+    "customer:project-archive": lambda world, team: {
+        "project": ProjectFactory(organization=team.organization).public_id
+    },
     "customer:key-revoke": lambda world, team: {"key": ApiKeyFactory(organization=team.organization).public_id},
     "customer:topup": lambda world, team: {"topup": TopUpFactory(organization=team.organization).public_id},
     "mfa_edit_webauthn": lambda world, team: {"pk": 1},
@@ -44,6 +52,7 @@ OBJECTS: dict[str, Maker] = {
     "operators:payout": lambda world, team: {"payout": _payout(world).public_id},
     "operators:payout-act": lambda world, team: {"payout": _payout(world).public_id},
     "operators:transaction": lambda world, team: {"tx_id": buy(team.organization, amount=1, key="matrix").pk},
+    "operators:customer-ceilings": lambda world, team: {"organization": team.organization.public_id},
     "operators:customer": lambda world, team: {"organization": team.organization.public_id},
     "organization:accept-invitation": lambda world, team: {"token": "unknown"},
     "organization:change-role": lambda world, team: {"user": team.reader.public_id},

@@ -11,7 +11,13 @@ from tests.factories.accounts import ApiKeyFactory
 from tests.factories.billing import PricedModelFactory
 from tests.world import World
 
-FORM = {"name": "staging", "node_classes": ["house", "community"], "monthly_cap": "12.50", "expires_on": ""}
+FORM = {
+    "name": "staging",
+    "node_classes": ["house", "community"],
+    "budget_cap": "12.50",
+    "budget_period": "month",
+    "expires_on": "",
+}
 
 
 def test_a_new_key_is_shown_once_and_never_kept(world: World):
@@ -36,15 +42,15 @@ def test_the_form_says_what_each_class_means_and_when_the_cap_starts_again(world
     page = world.client(world.customer.member).get("/customer/keys/new/").content.decode()
 
     assert "an owner could read prompts and answers" in page
-    assert "Starts again on the first of each month, 00:00 UTC" in page
+    assert "Midnight in your organization&#x27;s time zone." in page
     assert 'value="100"' in page
 
 
 @pytest.mark.parametrize(
     ("change", "field", "words"),
     [
-        ({"monthly_cap": "ten"}, "monthly_cap", "Write an amount such as 25 or 12.50."),
-        ({"monthly_cap": "0"}, "monthly_cap", "A budget is above zero"),
+        ({"budget_cap": "ten"}, "budget_cap", "Write an amount such as 25 or 12.50."),
+        ({"budget_cap": "0"}, "budget_cap", "A budget is above zero"),
         ({"expires_on": "2020-01-01"}, "expires_on", "The expiry lies in the past."),
         ({"name": ""}, "name", "This field is required."),
         ({"node_classes": []}, "node_classes", "This field is required."),
@@ -59,7 +65,7 @@ def test_a_mistake_is_named_at_its_field(world: World, change, field: str, words
 
 def test_no_cap_and_an_expiry(world: World):
     world.client(world.customer.member).post(
-        "/customer/keys/new/", FORM | {"monthly_cap": "", "expires_on": "2099-05-01"}
+        "/customer/keys/new/", FORM | {"budget_cap": "", "expires_on": "2099-05-01"}
     )
 
     stored = ApiKey.objects.get()

@@ -4,7 +4,7 @@ import pytest
 
 from portal.accounts.rules import key_terms
 from portal.nodes.models import NodeClass
-from portal.web.customer.keys import CLASS_MEANING
+from portal.web.customer.key_form import CLASS_MEANING
 
 
 def test_the_classes_are_those_of_the_nodes_room():
