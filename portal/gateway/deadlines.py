@@ -3,25 +3,37 @@
 import asyncio
 import types
 from collections.abc import Coroutine, Generator
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
 
 
-async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
-    """Await `work` within `seconds`. Raises what it raises, or TimeoutError."""
+class Waiting(Protocol):
+    """Whoever wants to know how long he has waited in all."""
+
+    waited_s: float
+
+
+async def within(seconds: float, work: Coroutine[Any, Any, T], *, waiting: Waiting | None = None) -> T:
+    """Await `work` within `seconds`; time that it really took is added to `waiting`.
+
+    Raises what it raises, or TimeoutError.
+    """
     value: T
     try:
         waits_for = work.send(None)
     except StopIteration as finished:
         value = finished.value
         return value
+    began = asyncio.get_running_loop().time()
     try:
         async with asyncio.timeout(seconds):
             await _arrival(waits_for)
             value = await _rest(work)  # type: ignore[misc]  # what types.coroutine returns can be awaited
             return value
     finally:
+        if waiting is not None:
+            waiting.waited_s += asyncio.get_running_loop().time() - began
         work.close()
 
 

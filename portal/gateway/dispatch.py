@@ -20,7 +20,7 @@ from portal.gateway.failures import NodeFailed
 from portal.gateway.hunt import Hunt
 from portal.gateway.relay import streamed, whole
 from portal.gateway.relay.calls import Call
-from portal.gateway.relay.upstream import Upstream
+from portal.gateway.relay.upstream import EVENTS, JSON, Upstream
 from portal.gateway.retry_budget import RetryBudget
 from portal.gateway.routing import Choice, Router
 from portal.gateway.settlement import Settlement
@@ -120,8 +120,10 @@ class _Attempt:
             self._call.exchange.interrupts(stream)
             if len(body) > frames.PLAIN_BODY_BYTES:
                 await self._send_rest(stream, body)
-            relay = streamed.relay if self._call.asked.is_stream else whole.relay
-            await relay(self._call, self._attempt, Upstream(stream), self._complete)
+            is_stream = self._call.asked.is_stream
+            relay = streamed.relay if is_stream else whole.relay
+            upstream = Upstream(stream, content_type=EVENTS if is_stream else JSON)
+            await relay(self._call, self._attempt, upstream, self._complete)
             outcome, verdict = _COMPLETED, Verdict.SUCCESS
         except CustomerGone:
             outcome, code = _ABORT, "customer_gone"

@@ -58,6 +58,7 @@ class Exchange:
         "request_id",
         "scope",
         "status",
+        "waited_s",
         "wording",
     )
 
@@ -79,6 +80,7 @@ class Exchange:
         self.status = 0
         self.error_code = ""
         self.is_gone = False
+        self.waited_s = 0.0  # for the customer to read; deadlines of nodes leave it out
         self.wording: Wording = OPENAI
         self._standing: Headers = ()
         self._promised: Headers = ()
@@ -177,7 +179,7 @@ class Exchange:
         if self.is_gone:
             raise CustomerGone
         try:
-            await within(WRITE_TIMEOUT_S, self._send(message))
+            await within(WRITE_TIMEOUT_S, self._send(message), waiting=self)
         except (TimeoutError, OSError) as error:
             self.is_gone = True
             raise CustomerGone from error

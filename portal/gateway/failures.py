@@ -36,6 +36,7 @@ _RULES: Final = {
     "tool_call": "answer_malformed",
     "tool_call_text": "answer_malformed",
     "tool_calls": "answer_too_large",
+    "logprobs": "answer_malformed",
     "event_too_large": "answer_too_large",
     "answer_too_large": "answer_too_large",
     "stream_too_long": "stream_too_long",

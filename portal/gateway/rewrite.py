@@ -14,6 +14,10 @@ _REASONING: Final = ("reasoning", "reasoning_content")
 _MAX_COUNT: Final = 2**31 - 1
 _MAX_CALLS: Final = 256
 _MAX_NAME: Final = 256
+_MAX_TOKEN: Final = 1_024
+_MAX_TOP: Final = 21  # the twenty that can be asked for, and the sampled token where it is not among them
+_MAX_OCTET: Final = 255
+_NO_COUNT: Final = "usage_invalid"
 
 
 @dataclass(slots=True)
@@ -47,12 +51,29 @@ def take_claim(value: dict[str, Any], claim: Claim) -> None:
     """Keep the newest counts the node states; never a sum, and absent is not zero."""
     usage = value.get("usage")
     if not isinstance(usage, dict):
+        if usage is not None:
+            claim.note(_NO_COUNT)
         return
-    claim.prompt = _count(usage.get("prompt_tokens"), claim.prompt)
-    claim.completion = _count(usage.get("completion_tokens"), claim.completion)
+    claim.prompt = _count(usage.get("prompt_tokens"), claim.prompt, claim)
+    claim.completion = _count(usage.get("completion_tokens"), claim.completion, claim)
     details = usage.get("prompt_tokens_details")
     if isinstance(details, dict):
-        claim.cached = _count(details.get("cached_tokens"), claim.cached)
+        claim.cached = _count(details.get("cached_tokens"), claim.cached, claim)
+
+
+def take_event_claim(value: dict[str, Any], claim: Claim) -> None:
+    """Keep the counts of one event. One without choices closes the counts; `choices` may be left out of it."""
+    if value.get("usage") is None:
+        return
+    take_claim(value, claim)
+    if value.get("choices"):
+        return
+    if claim.is_closing_stated:
+        claim.note("usage_repeated")
+    claim.is_closing_stated = True
+    if value.get("choices") is None:
+        claim.note("usage_without_choices")
+        value["choices"] = []
 
 
 def chunk(value: dict[str, Any], names: Names) -> Generated:
@@ -77,7 +98,7 @@ def _generated(value: dict[str, Any], names: Names, part: str) -> Generated:
         if not isinstance(row, dict):
             raise broke("choice_not_an_object")
         index = row.get("index", 0)
-        if not isinstance(index, int) or not 0 <= index < names.choices:
+        if type(index) is not int or not 0 <= index < names.choices:
             raise broke("choice_index")
         inner = row.get(part)
         rebuilt: dict[str, Any] = {"index": index, part: _message(inner, found, index, is_delta=part == "delta")}
@@ -144,11 +165,40 @@ def _calls(value: object, found: Generated, index: int, *, is_delta: bool) -> li
 def _logprobs(value: object, names: Names) -> dict[str, Any] | None:
     if not names.has_logprobs or not isinstance(value, dict):
         return None
-    content = value.get("content")
-    return {"content": content if isinstance(content, list) else None, "refusal": None}
+    rows = value.get("content")
+    if not isinstance(rows, list):
+        return {"content": None, "refusal": None}
+    return {"content": [_logprob(row, with_top=True) for row in rows], "refusal": None}
 
 
-def _count(value: object, known: int | None) -> int | None:
+def _logprob(row: object, *, with_top: bool) -> dict[str, Any]:
+    """Rebuild what is known of one token: a node's own words would be passed on unread."""
+    if not isinstance(row, dict) or not isinstance(row.get("token"), str) or len(row["token"]) > _MAX_TOKEN:
+        raise broke("logprobs")
+    number, octets = row.get("logprob"), row.get("bytes")
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        raise broke("logprobs")
+    if octets is not None and not _are_octets(octets):
+        raise broke("logprobs")
+    rebuilt: dict[str, Any] = {"token": row["token"], "logprob": number, "bytes": octets}
+    if with_top:
+        top = row.get("top_logprobs") or []
+        if not isinstance(top, list) or len(top) > _MAX_TOP:
+            raise broke("logprobs")
+        rebuilt["top_logprobs"] = [_logprob(one, with_top=False) for one in top]
+    return rebuilt
+
+
+def _are_octets(value: object) -> bool:
+    if not isinstance(value, list) or len(value) > _MAX_TOKEN:
+        return False
+    return all(type(octet) is int and 0 <= octet <= _MAX_OCTET for octet in value)
+
+
+def _count(value: object, known: int | None, claim: Claim) -> int | None:
+    if value is None:
+        return known
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MAX_COUNT:
+        claim.note(_NO_COUNT)
         return known
     return value

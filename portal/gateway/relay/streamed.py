@@ -53,53 +53,80 @@ class _Carried:
         self._splitter = sse.EventSplitter()
         self._held: list[Choices] = []
         self._events = 0
+        self._bytes_left = call.longest_bytes
         self._is_done = False
-        self._dispatched = time.monotonic()
+        self._has_written = False
+        self._has_moved = False
+        self._dispatched = self._moved_at = time.monotonic()
+        self._waited_before_s = call.exchange.waited_s
 
     async def run(self) -> None:
         """Carry all events up to the end. Raises NodeFailed or CustomerGone."""
         while (piece := await self._read()) is not None:
-            try:
-                events = self._splitter.feed(piece)
-            except sse.EventTooLarge as error:
-                raise failures.broke("event_too_large") from error
-            await self._take(events)
+            self._bytes_left -= len(piece)
+            if self._bytes_left < 0:
+                raise failures.broke("answer_too_large", most=self._call.longest_bytes)
+            await self._take(self._split(piece))
         await self._take(self._splitter.finish())
         if not self._is_whole():
-            raise failures.broke("stream_truncated")
+            raise failures.broke("stream_truncated", events=self._events)
         if self._attempt.first_token_at is None:
             raise failures.empty(Ending(pieces=tuple(self._held)))
+
+    def _split(self, piece: bytes) -> list[bytes]:
+        try:
+            return self._splitter.feed(piece)
+        except sse.EventTooLarge as error:
+            raise failures.broke("event_too_large", most=sse.MAX_EVENT_BYTES) from error
 
     def _is_whole(self) -> bool:
         return self._is_done and self._attempt.finished_choices >= self._call.names.choices
 
     async def _read(self) -> bytes | None:
-        """Wait for bytes; the customer's connection is kept alive meanwhile."""
-        waiting_since = time.monotonic()
-        limit_s = self._call.pace.idle_s
-        if self._attempt.first_token_at is None:
-            waiting_since, limit_s = self._dispatched, float(self._call.facts.model.first_token_timeout_s)
+        """Wait for bytes; the customer's connection is kept alive meanwhile.
+
+        Bytes alone are no progress: a node that sends one a second, or comments, still has to bring an event in time.
+        """
+        now = time.monotonic()  # the one look at the clock a frame; what happened since the last one is dated by it
+        if self._has_written:
+            self._call.heard_at, self._has_written = now, False
+        if self._has_moved:
+            self._moved_at, self._has_moved = now, False
         while True:
-            left_s = limit_s - (time.monotonic() - waiting_since)
-            if left_s <= 0:
-                stage = "first_token" if self._attempt.first_token_at is None else "idle"
-                raise failures.silent(stage)
-            try:
-                return await self._upstream.read(min(left_s, self._call.pace.keep_alive_s))
-            except NodeSilent:
+            left_s = self._left_s(now)
+            quiet_s = self._call.pace.keep_alive_s - (now - self._call.heard_at)
+            if quiet_s <= 0:
                 await self._keep_alive()
+                quiet_s = self._call.pace.keep_alive_s
+            try:
+                return await self._upstream.read(min(left_s, quiet_s))
+            except NodeSilent:
+                now = time.monotonic()
+
+    def _left_s(self, now: float) -> float:
+        """Return how long to wait for the stage that is under way, and for all. Raises NodeFailed when it is over."""
+        since, limit_s, stage = self._moved_at, self._call.pace.idle_s, "idle"
+        if self._attempt.first_token_at is None:
+            since, limit_s, stage = self._dispatched, float(self._call.facts.model.first_token_timeout_s), "first_token"
+        left_s = limit_s - (now - since)
+        # A customer who reads slowly holds his node up: that time is not the node's.
+        waited_s = self._call.exchange.waited_s - self._waited_before_s
+        whole_s = self._call.longest_s - (now - self._dispatched - waited_s)
+        if left_s > 0 and whole_s > 0:
+            return min(left_s, whole_s)
+        raise failures.silent(stage if left_s <= 0 else "total", events=self._events, seconds=int(now - since))
 
     async def _keep_alive(self) -> None:
-        if time.monotonic() - self._dispatched < self._call.pace.keep_alive_s:
-            return
         lead = await _begin(self._call)
         await self._call.exchange.write(lead + self._call.dialect.ping())
+        self._call.heard_at = time.monotonic()
 
     async def _take(self, events: list[bytes]) -> None:
         """Write what the events brought, as one piece, then note it as handed over."""
         fresh: list[Choices] = []
         texts: list[tuple[int, str]] = []
         finished = 0
+        self._has_moved = bool(events) or self._has_moved
         for data in events:
             if data == sse.DONE:
                 self._is_done = True
@@ -118,9 +145,9 @@ class _Carried:
     def _rebuild(self, data: bytes) -> rewrite.Generated:
         self._events += 1
         if self._events > self._call.facts.output_bound_tokens + _MAX_EVENTS_BESIDE_TOKENS:
-            raise failures.broke("stream_too_long")
+            raise failures.broke("stream_too_long", events=self._events)
         value = rewrite.parse(data)
-        rewrite.take_claim(value, self._attempt.claim)
+        rewrite.take_event_claim(value, self._attempt.claim)
         return self._call.reader.chunk(value, self._call.names)
 
     async def _hand_over(self, fresh: list[Choices], texts: list[tuple[int, str]]) -> None:
@@ -130,15 +157,16 @@ class _Carried:
             if not texts:
                 self._held += fresh
                 if len(self._held) > _MAX_HELD:
-                    raise failures.broke("stream_without_text")
+                    raise failures.broke("stream_without_text", events=self._events)
                 return
             lead = await _begin(self._call)
             fresh = self._held + fresh
             self._held = []
         await self._call.exchange.write(lead + b"".join(map(self._call.dialect.delta, fresh)))
+        self._has_written = True
         if texts and attempt.first_token_at is None:
             attempt.first_token_at = time.time()
         for index, text in texts:
             attempt.deliver(text, choice=index)
         if attempt.delivered_bytes > self._call.facts.output_bound_tokens * _MAX_TOKEN_BYTES:
-            raise failures.broke("stream_too_long")
+            raise failures.broke("stream_too_long", bytes=attempt.delivered_bytes)

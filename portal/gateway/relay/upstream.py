@@ -8,8 +8,15 @@ from portal.gateway.exchange import CustomerGone
 from portal.gateway.tunnel import frames
 from portal.gateway.tunnel.streams import Frame, Interrupted, NodeSilent, NodeStream, TunnelLost
 
+EVENTS: Final = "text/event-stream"
+JSON: Final = "application/json"
+
 _OK: Final = 200
 _ERROR_BODY_TIMEOUT_S: Final = 5.0
+_MAX_TYPE: Final = 100
+# An answer may come in crumbs for a while; after that its frames must carry so much each, as whole events do.
+_FRAME_BYTES: Final = 16
+_CRUMBS: Final = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +28,15 @@ class Head:
 
 
 class Upstream:
-    """One attempt's answer as it comes."""
+    """One attempt's answer as it comes; a good one must be of the type that was asked for."""
 
-    __slots__ = ("_head", "_stream")
+    __slots__ = ("_content_type", "_head", "_room", "_stream")
 
-    def __init__(self, stream: NodeStream) -> None:
+    def __init__(self, stream: NodeStream, *, content_type: str) -> None:
         self._stream = stream
+        self._content_type = content_type
         self._head: Head | None = None
+        self._room = _CRUMBS
 
     async def read(self, timeout_s: float) -> bytes | None:
         """Return the next bytes of the body, None at its end. Raises NodeFailed, NodeSilent, CustomerGone."""
@@ -35,8 +44,13 @@ class Upstream:
             self._head = await self._read_head(timeout_s)
             if self._head.status != _OK:
                 raise failures.from_engine(self._head.status, await self._error_body())
+            self._check_type(self._head.content_type)
         kind, payload = await self._next(timeout_s)
         if kind == frames.DATA:
+            # One addition a frame: cheaper than counting frames and bytes, and it bounds the work an answer can make.
+            self._room += len(payload) - _FRAME_BYTES
+            if self._room < 0:
+                raise failures.broke("frames_too_small", last_bytes=len(payload))
             return payload
         if kind == frames.END:
             return None
@@ -48,9 +62,15 @@ class Upstream:
             raise failures.broke("body_before_head")
         head = _parse(payload)
         status, content_type = head.get("status"), head.get("content_type", "")
-        if not isinstance(status, int) or not isinstance(content_type, str):
+        if not isinstance(status, int) or isinstance(status, bool) or not isinstance(content_type, str):
             raise failures.broke("head_without_status")
+        if head.get("content_encoding") not in {None, "", "identity"}:
+            raise failures.broke("content_type_wrong", encoding=str(head["content_encoding"])[:_MAX_TYPE])
         return Head(status=status, content_type=content_type)
+
+    def _check_type(self, said: str) -> None:
+        if said.partition(";")[0].strip().lower() != self._content_type:
+            raise failures.broke("content_type_wrong", said=said[:_MAX_TYPE], expected=self._content_type)
 
     async def _error_body(self) -> bytes:
         body = b""

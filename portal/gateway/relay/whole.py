@@ -1,7 +1,7 @@
 """The answer that comes in one piece: read within bounds, checked, rewritten, settled, then written."""
 
 import time
-from typing import Any, Final
+from typing import Any
 
 from portal.core.money import decimal_text
 from portal.gateway import failures, rewrite
@@ -10,12 +10,6 @@ from portal.gateway.failures import Ending
 from portal.gateway.relay.calls import Call, Settle
 from portal.gateway.relay.upstream import Upstream
 from portal.gateway.tunnel.streams import NodeSilent
-
-_MIN_ANSWER_BYTES: Final = 262_144
-_BYTES_PER_TOKEN: Final = 512
-_LOGPROB_BYTES: Final = 256
-_SLOWEST_TOKENS_PER_S: Final = 4.0
-_BODY_TIMEOUT_S: Final = 10.0
 
 
 async def relay(call: Call, attempt: Attempt, upstream: Upstream, settle: Settle) -> None:
@@ -47,18 +41,21 @@ async def _answer(call: Call, choices: list[dict[str, Any]], settled: Settled, *
 
 
 async def _read(call: Call, upstream: Upstream) -> bytes:
-    per_token = _BYTES_PER_TOKEN + _LOGPROB_BYTES * (1 + (call.asked.logprobs or 0))
-    longest = _MIN_ANSWER_BYTES + call.facts.output_bound_tokens * per_token
-    timeout_s = call.facts.model.first_token_timeout_s + call.asked.output_tokens / _SLOWEST_TOKENS_PER_S
+    longest, pace = call.longest_bytes, call.pace
     pieces: list[bytes] = []
     size = 0
+    timeout_s = call.longest_s
+    ends_at = time.monotonic() + timeout_s + pace.body_s
     try:
         while (piece := await upstream.read(timeout_s)) is not None:
             size += len(piece)
             if size > longest:
-                raise failures.broke("answer_too_large")
+                raise failures.broke("answer_too_large", most=longest)
             pieces.append(piece)
-            timeout_s = _BODY_TIMEOUT_S
+            # The engine has written its answer by now; bytes that trickle in would never end by silence.
+            timeout_s = min(pace.body_idle_s, ends_at - time.monotonic())
+            if timeout_s <= 0:
+                raise failures.silent("total", bytes=size)
     except NodeSilent as error:
-        raise failures.silent("answer") from error
+        raise failures.silent("answer", bytes=size) from error
     return b"".join(pieces)

@@ -6,16 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 from portal.core import ids
-from portal.gateway.contracts import Attempt, Hold, RequestFacts, Settled
+from portal.gateway.contracts import Attempt, RequestFacts, Settled
 from portal.gateway.dialects.base import Stamp
 from portal.gateway.endpoints.chat import ChatEndpoint
 from portal.gateway.limits import Slot
 from portal.gateway.relay import streamed, whole
 from portal.gateway.relay.calls import Call, Pace
-from portal.gateway.relay.upstream import Upstream
+from portal.gateway.relay.upstream import EVENTS, JSON, Upstream
 from portal.gateway.tunnel import frames
 from portal.gateway.tunnel.streams import Mux
-from tests.factories.gateway import key_entry, model_entry, node_entry, price_entry
+from tests.factories.gateway import a_hold, key_entry, model_entry, node_entry, price_entry
 from tests.fakes.customer import Customer
 
 PACE = Pace(keep_alive_s=0.05, idle_s=0.3)
@@ -53,7 +53,7 @@ class Relayed:
             hold_nano=1,
             opened_at=0.0,
         )
-        slot = Slot(key_id=1, tokens=0, headers=())
+        slot = Slot()
         call = Call(
             self.customer.exchange,
             facts,
@@ -65,19 +65,21 @@ class Relayed:
             None,
             pace=self._pace,
         )
-        self.attempt = Attempt(facts, Hold(1, 1, None, 10), node_entry(), 1, {}, 1)
+        self.attempt = Attempt(facts, a_hold(), node_entry(), 1, {}, 1)
+        self._content_type = EVENTS if facts.is_stream else JSON
+        upstream = Upstream(self._stream, content_type=self._content_type)
         relay = streamed.relay if request.is_stream else whole.relay
         self.customer.exchange.watch()
         self.customer.exchange.interrupts(self._stream)
-        self.task = asyncio.create_task(relay(call, self.attempt, Upstream(self._stream), self._settle))
+        self.task = asyncio.create_task(relay(call, self.attempt, upstream, self._settle))
         await asyncio.sleep(0)
         return self
 
     def frame(self, kind: int, payload: bytes = b"") -> None:
         self._mux.receive(kind, self._stream.id, payload)
 
-    def head(self, status: int = 200) -> None:
-        self.frame(frames.HEAD, json.dumps({"status": status, "content_type": "text/event-stream"}).encode())
+    def head(self, status: int = 200, **more: Any) -> None:
+        self.frame(frames.HEAD, json.dumps({"status": status, "content_type": self._content_type, **more}).encode())
 
     def write(self, data: bytes) -> None:
         self.frame(frames.DATA, data)

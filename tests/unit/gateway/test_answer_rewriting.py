@@ -84,7 +84,89 @@ def test_counts_are_the_newest_and_absent_is_not_zero() -> None:
     rewrite.take_claim({"usage": {"completion_tokens": True, "prompt_tokens": "9"}}, claim)
     rewrite.take_claim({"choices": []}, claim)
 
-    assert claim == Claim(prompt=26, cached=None, completion=7)
+    assert claim == Claim(prompt=26, cached=None, completion=7, oddities=("usage_invalid",))
+
+
+@pytest.mark.parametrize(
+    "count", [-1, 2**31, 2**70, 1.5, 3.0, "7", True, [], {}, float("1e300")], ids=lambda count: repr(count)[:20]
+)
+def test_what_is_no_count_is_not_taken_and_remembered(count: object) -> None:
+    claim = Claim(prompt=5, completion=5, cached=1)
+
+    usage = {"prompt_tokens": count, "completion_tokens": count, "prompt_tokens_details": {"cached_tokens": count}}
+    rewrite.take_claim({"usage": usage}, claim)
+
+    assert (claim.prompt, claim.completion, claim.cached) == (5, 5, 1)
+    assert claim.oddities == ("usage_invalid",)
+
+
+def test_a_second_closing_usage_counts_alone_and_is_remembered() -> None:
+    claim = Claim()
+    for completion in (7, 9):
+        rewrite.take_event_claim({"choices": [], "usage": {"prompt_tokens": 4, "completion_tokens": completion}}, claim)
+
+    assert (claim.prompt, claim.completion) == (4, 9)
+    assert claim.oddities == ("usage_repeated",)
+
+
+# ROCm/ATOM#1711, portkey#1338
+def test_a_usage_event_without_choices_is_read_all_the_same() -> None:
+    claim = Claim()
+    value: dict[str, Any] = {"usage": {"prompt_tokens": 4, "completion_tokens": 7}}
+
+    rewrite.take_event_claim(value, claim)
+
+    assert (claim.prompt, claim.completion) == (4, 7)
+    assert rewrite.chunk(value, NAMES).choices == []
+    assert claim.oddities == ("usage_without_choices",)
+
+
+def test_running_counts_are_no_closing_ones() -> None:
+    claim = Claim()
+    for completion in (1, 2, 3):
+        usage = {"prompt_tokens": 4, "completion_tokens": completion}
+        rewrite.take_event_claim({"choices": [{"index": 0, "delta": {}}], "usage": usage}, claim)
+
+    assert claim == Claim(prompt=4, completion=3)
+
+
+LOGPROBS = Names(answer_id="a", created=1, model="m", choices=1, has_logprobs=True)
+GOOD_LOGPROB = {
+    "token": "a",
+    "logprob": -0.5,
+    "bytes": [97],
+    "top_logprobs": [{"token": "b", "logprob": -9, "bytes": None}],
+}
+
+
+def test_logprobs_are_rebuilt_from_what_is_known_of_them() -> None:
+    value = _chunk(logprobs={"content": [GOOD_LOGPROB | {"x": "theirs"}], "y": "theirs"})
+
+    (choice,) = rewrite.chunk(value, LOGPROBS).choices
+
+    assert choice["logprobs"] == {"content": [GOOD_LOGPROB], "refusal": None}
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "text",
+        {"token": "x" * 2_000, "logprob": 0},
+        {"token": 5, "logprob": 0},
+        {"token": "a", "logprob": "0"},
+        {"token": "a", "logprob": True},
+        {"token": "a", "logprob": 0, "bytes": [256]},
+        {"token": "a", "logprob": 0, "bytes": [[]]},
+        {"token": "a", "logprob": 0, "bytes": [1] * 2_000},
+        {"token": "a", "logprob": 0, "top_logprobs": [{"token": "a", "logprob": 0}] * 22},
+        {"token": "a", "logprob": 0, "top_logprobs": {"a": 1}},
+    ],
+)
+def test_logprobs_of_another_shape_are_the_nodes_fault(row: object) -> None:
+    with pytest.raises(NodeFailed) as failure:
+        rewrite.chunk(_chunk(logprobs={"content": [row]}), LOGPROBS)
+
+    assert (failure.value.code, failure.value.rule) == ("logprobs", "answer_malformed")
 
 
 def test_cached_zero_is_a_statement() -> None:
