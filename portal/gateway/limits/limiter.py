@@ -80,6 +80,11 @@ class Limiter:
         """Return once no admitted request runs; the caller sets the deadline."""
         await self._is_idle.wait()
 
+    def owners_of(self, key: KeyEntry) -> tuple[Owner, ...]:
+        """Return the owners whose limits bind the key, for what is told of them."""
+        found = self._by_key.get(key.id)
+        return found[1] if found is not None and found[0] is key else self._resolve(key)
+
     async def enter(self, key: KeyEntry, *, now: float) -> Slot:
         """Take one request's place with each owner. Raises LimitReached; then nothing is taken."""
         found = self._by_key.get(key.id)

@@ -201,7 +201,10 @@ def test_a_key_tells_its_terms(pool: Pool, gateway: Gateway) -> None:
         told = client.get("/v1/key").json()
 
     assert told["organization"] == pool.customer.public_id
-    assert told["node_classes"] == ["contracted", "house"]
-    assert told["budget"]["monthly_cap"] == told["budget"]["remaining"] == "5"
-    assert told["spend"] == {"day": "0", "week": "0", "month": "0"}
-    assert told["limits"].keys() == {"requests_per_minute", "tokens_per_minute", "parallel_requests"}
+    assert told["policy"]["node_classes"] == ["contracted", "house"]
+    (budget,) = told["budgets"]
+    assert (budget["of"], budget["period"], budget["time_zone"]) == ("key", "month", "UTC")
+    assert budget["cap"] == budget["remaining"] == "5"
+    assert told["spend"] == {"time_zone": "UTC", "day": "0", "week": "0", "month": "0"}
+    (limits,) = told["limits"]
+    assert limits["requests_per_minute"] == {"limit": 6_000, "remaining": 6_000, "resets_in": "0ms"}
