@@ -25,3 +25,9 @@ class RecordsMissing(Conflict):
     """The spool has not brought its last record yet, so its leases cannot return their rest."""
 
     code = "records_missing"
+
+
+class BudgetOwnerUnknown(NotFound):
+    """There is no key, project or organization of that public id."""
+
+    code = "budget_owner_unknown"

@@ -190,6 +190,7 @@ class RequestFacts:
     output_bound_tokens: int
     hold_nano: int
     opened_at: float
+    node_path: str = "chat/completions"
 
 
 @dataclass(slots=True)

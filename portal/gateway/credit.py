@@ -8,37 +8,35 @@ from typing import Final
 
 from django.db import Error as DatabaseError
 
-from portal.gateway import lease_sources
-from portal.gateway.contracts import Hold, KeyEntry
-from portal.gateway.lease_keeper import BUDGET_CALLS, CREDIT_CALLS, UNUSED_S, LeaseKeeper
-from portal.gateway.lease_pool import Lease
-from portal.gateway.lease_sources import BudgetSource, CreditSource
+from portal.billing.services import budgets, leases
+from portal.gateway.budget_purses import BudgetPurses
+from portal.gateway.contracts import Drawn, Hold, KeyEntry
+from portal.gateway.lease_keeper import UNUSED_S, LeaseKeeper
+from portal.gateway.lease_sources import CreditSource
 from portal.gateway.purse import Purse
-from portal.gateway.refusals import BillingUnavailable, BudgetExhausted, CreditExhausted, CreditHeld
+from portal.gateway.refusals import BillingUnavailable, BudgetExhausted, CreditExhausted, CreditHeld, HoldEnded
 from portal.gateway.snapshot import SnapshotStore
 from portal.gateway.spool import Spool
 from portal.gateway.threads import DatabaseThreads
 
-__all__ = ["BillingUnavailable", "BudgetExhausted", "CreditBook", "CreditExhausted", "CreditHeld"]
+__all__ = ["BillingUnavailable", "BudgetExhausted", "CreditBook", "CreditExhausted", "CreditHeld", "HoldEnded"]
 
 log = logging.getLogger(__name__)
 
-_TICK_S: Final = 1.0
+_TICK_S: Final = 0.5
 
 
 class CreditBook:
-    """One object a process. `place` before dispatch, `release` exactly once after it."""
+    """One object a process. `place` before dispatch, `extend` while it runs, `release` exactly once after it."""
 
     def __init__(self, *, spool: Spool, threads: DatabaseThreads, store: SnapshotStore | None = None) -> None:
         self._spool = spool
         self._threads = threads
         self._credit: dict[int, Purse] = {}
-        self._budgets: dict[int, tuple[Purse, float]] = {}
-        self._budget_purses: dict[int, list[Purse]] = {}
-        self._budget_of: dict[int, Purse] = {}
+        self._budgets = BudgetPurses(spool=spool, threads=threads)
         self._tick: asyncio.Task[None] | None = None
-        self._credit_keeper = LeaseKeeper(CREDIT_CALLS, spool=spool, threads=threads)
-        self._budget_keeper = LeaseKeeper(BUDGET_CALLS, spool=spool, threads=threads)
+        self._credit_keeper = LeaseKeeper(leases.LIFE, spool=spool, threads=threads)
+        self._budget_keeper = LeaseKeeper(budgets.LIFE, spool=spool, threads=threads)
         if store is not None:
             store.subscribe("leases", self.hear)
 
@@ -53,41 +51,45 @@ class CreditBook:
             await asyncio.gather(self._tick, return_exceptions=True)
 
     async def place(self, *, key: KeyEntry, nano: int, now: datetime) -> Hold:
-        """Hold `nano` on the key's budget and its organization's credit.
+        """Hold `nano` of every budget the key draws on and of its organization's credit.
 
         Raises CreditExhausted, CreditHeld, BudgetExhausted, BillingUnavailable; then nothing is held.
         """
         at = now.timestamp()
-        budget: Lease | None = None
-        if key.monthly_cap_nano is not None:
-            purse = self._budget_purse(key, now, at)
-            budget = purse.take(nano, at) or await purse.wait_for(nano)
-            self._budget_of[budget.id] = purse
-        try:
-            credit = self._credit_purse(key.organization_id)
-            lease = credit.take(nano, at) or await credit.wait_for(nano)
-        except BaseException:
-            if budget is not None:
-                self._budget_of[budget.id].settle(budget.id, nano=nano, used=0, seq=0)
-            raise
-        return Hold(nano, lease.id, budget.id if budget else None, key.organization_id)
+        organization_id = key.organization_id
+        purses = [self._budgets.find(terms, organization_id, now, at) for terms in key.budgets]
+        purses.append(self._credit_purse(organization_id))
+        *drawn, credit = await _take(purses, nano, at)
+        return Hold(nano, organization_id, credit, tuple(drawn))
+
+    async def extend(self, hold: Hold, nano: int) -> None:
+        """Hold `nano` more, of the same credit and the same windows of budgets.
+
+        Raises what `place` raises, and HoldEnded where the hold was released meanwhile; then it is as it was.
+        """
+        mine = (*hold.budgets, hold.credit)
+        more = await _take([drawn.purse for drawn in mine], nano, time.time())
+        if not hold.is_open:
+            _give_back(more)
+            raise HoldEnded("the hold was released while it was being extended")
+        for drawn, added in zip(mine, more, strict=True):
+            drawn.add(added.parts)
+        hold.nano += nano
 
     def release(self, hold: Hold, used_nano: int, *, seq: int = 0) -> None:
         """Give the hold back but for what was charged by spool record `seq`; a second call changes nothing."""
         if not hold.is_open:
             return
         hold.is_open = False
-        self._credit[hold.organization_id].settle(hold.lease_id, nano=hold.nano, used=used_nano, seq=seq)
-        if hold.budget_lease_id is not None:
-            purse = self._budget_of[hold.budget_lease_id]
-            purse.settle(hold.budget_lease_id, nano=hold.nano, used=used_nano, seq=seq)
+        for drawn in (hold.credit, *hold.budgets):
+            drawn.purse.settle(drawn.parts, used=used_nano, seq=seq)
 
     def hear(self, organization_id: str) -> None:
         """Take an announcement that the organization's credit or budgets are short, or that some came back."""
         if not organization_id.isdigit():
             return
         wanted = int(organization_id)
-        for purse in (self._credit.get(wanted), *self._budget_purses.get(wanted, ())):
+        for purse in (self._credit.get(wanted), *self._budgets.of_organization(wanted)):
             if purse is not None:
                 purse.hear()
 
@@ -103,46 +105,38 @@ class CreditBook:
             self._credit[organization_id] = purse
         return purse
 
-    def _budget_purse(self, key: KeyEntry, now: datetime, at: float) -> Purse:
-        found = self._budgets.get(key.id)
-        if found is not None and at < found[1]:
-            return found[0]
-        purse = Purse(BudgetSource(key.id, key.organization_id, now, self._spool, self._threads))
-        self._budgets[key.id] = (purse, lease_sources.window_end(now))
-        self._budget_purses.setdefault(key.organization_id, []).append(purse)
-        return purse
-
-    def _all_budget_purses(self) -> list[Purse]:
-        return [purse for purses in self._budget_purses.values() for purse in purses]
-
     async def _keep(self) -> None:
         while True:
             await asyncio.sleep(_TICK_S)
             try:
                 await self._credit_keeper.keep(list(self._credit.values()))
-                closed = await self._budget_keeper.keep(self._all_budget_purses())
+                await self._budget_keeper.keep(self._budgets.all())
             except (DatabaseError, TimeoutError) as error:
                 log.warning("lease.not_kept", extra={"reason": type(error).__name__})
             else:
-                for lease_id in closed:
-                    self._budget_of.pop(lease_id, None)
                 self._forget_empty()
 
     def _forget_empty(self) -> None:
-        now, at = time.monotonic(), time.time()
+        before = time.monotonic() - UNUSED_S
         for organization_id, purse in list(self._credit.items()):
-            if _is_forgettable(purse, now):
+            if purse.is_empty and purse.taken_at < before:
                 del self._credit[organization_id]
-        for key_id, (purse, ends_at) in list(self._budgets.items()):
-            if _is_forgettable(purse, now) or (at >= ends_at and not len(purse.pool)):
-                del self._budgets[key_id]
-        for organization_id, purses in list(self._budget_purses.items()):
-            current = {id(purse) for purse, _ in self._budgets.values()}
-            kept = [purse for purse in purses if len(purse.pool) or id(purse) in current]
-            self._budget_purses[organization_id] = kept
-            if not kept:
-                del self._budget_purses[organization_id]
+        self._budgets.forget_empty()
 
 
-def _is_forgettable(purse: Purse, now: float) -> bool:
-    return not len(purse.pool) and not purse.is_waited_for and now - purse.taken_at > UNUSED_S
+async def _take(purses: list[Purse], nano: int, at: float) -> list[Drawn]:
+    """Take `nano` from each purse, or from none. Raises what a purse refuses with."""
+    taken: list[Drawn] = []
+    try:
+        for purse in purses:
+            parts = purse.take(nano, at) or await purse.wait_for(nano)
+            taken.append(Drawn(purse, parts))
+    except BaseException:
+        _give_back(taken)
+        raise
+    return taken
+
+
+def _give_back(taken: list[Drawn]) -> None:
+    for drawn in taken:
+        drawn.purse.settle(drawn.parts)

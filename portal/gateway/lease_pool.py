@@ -3,10 +3,11 @@
 Always used + held never exceeds granted, for each lease.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from portal.billing.rules import leasing
+from portal.metering.rules.draws import spread
 
 _FENCE_S = leasing.FENCE.total_seconds()
 
@@ -37,9 +38,17 @@ class Lease:
         """What is neither used nor held."""
         return self.granted - self.used - self.held
 
-    def serves(self, nano: int, now: float) -> bool:
-        """Tell whether `nano` may be held: nothing may near the end of the term, which another clock decides."""
-        return self.idle >= nano and not self.is_closing and now < self.expires_at - _FENCE_S
+    def is_open(self, now: float) -> bool:
+        """Tell whether it may be held from: nothing may near the end of the term, which another clock decides."""
+        return not self.is_closing and now < self.expires_at - _FENCE_S
+
+
+@dataclass(slots=True)
+class Part:
+    """What one hold has of one lease."""
+
+    lease: Lease
+    nano: int
 
 
 class LeasePool:
@@ -64,20 +73,24 @@ class LeasePool:
         """What is held for requests that run."""
         return sum(lease.held for lease in self._leases.values())
 
-    def take(self, nano: int, now: float) -> Lease | None:
-        """Hold `nano` on the first lease that can carry it."""
+    def take(self, nano: int, now: float) -> list[Part] | None:
+        """Hold `nano`, of the first leases first and of as many as it needs; None: nothing is held."""
+        parts: list[Part] = []
+        left = nano
         for lease in self._leases.values():
-            if lease.serves(nano, now):
-                lease.held += nano
-                return lease
-        return None
-
-    def settle(self, lease_id: int, *, nano: int, used: int, seq: int = 0) -> None:
-        """Release a hold of `nano`, of which `used` was charged by record `seq`."""
-        lease = self._leases[lease_id]
-        lease.held -= nano
-        lease.used += used
-        lease.last_seq = max(lease.last_seq, seq)
+            idle = lease.granted - lease.used - lease.held
+            if (idle <= 0 < left) or not lease.is_open(now):
+                continue
+            taken = min(idle, left)
+            parts.append(Part(lease, taken))
+            left -= taken
+            if not left:
+                break
+        if left or not parts:
+            return None
+        for part in parts:
+            part.lease.held += part.nano
+        return parts
 
     def absorb(self, fetched: Iterable[Fetched]) -> None:
         """Take over what the database says: sizes as they are, new leases, and the end of those it no longer names."""
@@ -97,3 +110,12 @@ class LeasePool:
     def forget(self, lease_id: int) -> None:
         """Drop a lease that is closed."""
         del self._leases[lease_id]
+
+
+def settle(parts: Sequence[Part], *, used: int, seq: int = 0) -> None:
+    """Release the parts of one hold, of which `used` was charged by record `seq`: the first ones wholly."""
+    for part, share in zip(parts, spread(used, [part.nano for part in parts]), strict=True):
+        lease = part.lease
+        lease.held -= part.nano
+        lease.used += share
+        lease.last_seq = max(lease.last_seq, seq)

@@ -1,4 +1,4 @@
-"""The database's side of leases: credit of an organization, and the monthly budget of a key."""
+"""The database's side of leases: credit of an organization, and one window of a budget."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,6 +14,7 @@ from portal.billing.services.leases import Granted
 from portal.core import clock
 from portal.core.errors import DomainError
 from portal.gateway import refusals
+from portal.gateway.contracts import BudgetTerms
 from portal.gateway.lease_pool import Fetched
 from portal.gateway.purse import Standing
 from portal.gateway.spool import Spool
@@ -45,12 +46,12 @@ class CreditSource:
         )
         fetched = [Fetched(row.lease_id, row.granted, row.expires_at.timestamp()) for row in granted.leases]
         refusal = partial(_credit_refusal, granted)
-        return fetched, Standing(granted.largest_balance_nano, granted.balance_nano, refusal)
+        return fetched, Standing(granted.balance_nano, refusal)
 
     async def shrink(self, lease_id: int, keep_nano: int) -> int:
         """Return what lies beyond `keep_nano`. Raises django.db.Error, TimeoutError."""
         return await self.threads.run(
-            leases.shrink, timeout_s=CALL_TIMEOUT_S, lease_id=lease_id, keep_nano=keep_nano, now=clock.now()
+            leases.LIFE.shrink, timeout_s=CALL_TIMEOUT_S, lease_id=lease_id, keep_nano=keep_nano
         )
 
     async def call_in(self) -> None:
@@ -60,9 +61,9 @@ class CreditSource:
 
 @dataclass(frozen=True, slots=True)
 class BudgetSource:
-    """Leases on one month's budget of one key: a purse never mixes two months, however late its calls run."""
+    """Leases on one window of one budget: a purse never mixes two windows, however late its calls run."""
 
-    api_key_id: int
+    terms: BudgetTerms
     organization_id: int
     window_at: datetime
     spool: Spool
@@ -74,7 +75,7 @@ class BudgetSource:
         granted = await self.threads.run(
             budgets.grant,
             timeout_s=CALL_TIMEOUT_S,
-            api_key_id=self.api_key_id,
+            terms=self.terms,
             spool_id=await self.spool.row_id(self.threads, now=now),
             ask=ask,
             window_at=self.window_at,
@@ -83,23 +84,18 @@ class BudgetSource:
         fetched = []
         if granted.lease_id is not None:
             fetched.append(Fetched(granted.lease_id, granted.granted, granted.expires_at.timestamp()))
-        left = granted.cap_nano - granted.used_nano
-        return fetched, Standing(left, left, partial(_budget_refusal, granted))
+        refusal = partial(_budget_refusal, self.terms, granted)
+        return fetched, Standing(granted.cap_nano - granted.used_nano, refusal)
 
     async def shrink(self, lease_id: int, keep_nano: int) -> int:
         """Return what lies beyond `keep_nano`. Raises django.db.Error, TimeoutError."""
         return await self.threads.run(
-            budgets.shrink, timeout_s=CALL_TIMEOUT_S, lease_id=lease_id, keep_nano=keep_nano, now=clock.now()
+            budgets.LIFE.shrink, timeout_s=CALL_TIMEOUT_S, lease_id=lease_id, keep_nano=keep_nano
         )
 
     async def call_in(self) -> None:
         """Ask all processes to return what lies idle. Raises django.db.Error, TimeoutError."""
         await self.threads.run(_announce, organization_id=self.organization_id)
-
-
-def window_end(now: datetime) -> float:
-    """Return when the budget window of `now` ends, in Unix seconds."""
-    return budgets.window_end(now).timestamp()
 
 
 def _announce(*, organization_id: int) -> None:
@@ -108,12 +104,13 @@ def _announce(*, organization_id: int) -> None:
 
 
 def _credit_refusal(granted: Granted, nano: int) -> DomainError:
-    refuse = refusals.credit_exhausted if granted.largest_balance_nano < nano else refusals.credit_held
+    refuse = refusals.credit_exhausted if granted.balance_nano < nano else refusals.credit_held
     return refuse(nano=nano, balance=granted.balance_nano, held=granted.held_nano)
 
 
-def _budget_refusal(granted: GrantedBudget, nano: int) -> DomainError:
+def _budget_refusal(terms: BudgetTerms, granted: GrantedBudget, nano: int) -> DomainError:
     return refusals.budget_exhausted(
+        terms=terms,
         nano=nano,
         cap=granted.cap_nano,
         used=granted.used_nano,

@@ -14,6 +14,7 @@ class Tracked:
     """An open attempt with what was counted of it so far: the prompt once, delivered text piece by piece."""
 
     attempt: Attempt
+    opened_nano: int
     prompt: int | None = None
     completion: int = 0
     is_counted: bool = False
@@ -66,5 +67,6 @@ def encode(row: Tracked) -> tuple[int, bytes]:
         claimed_completion=counting.sound(attempt.claim.completion),
         counted_prompt=row.prompt,
         counted_completion=row.completion if row.is_counted else None,
+        draws=attempt.hold.draws() if attempt.hold.nano != row.opened_nano else None,
     )
     return attempt.spool_row, spool_records.encode_mark(mark)

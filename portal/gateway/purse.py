@@ -6,7 +6,7 @@ Calls that change a lease run one at a time and to their end: a late one could o
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -15,8 +15,8 @@ from django.db import Error as DatabaseError
 from portal.billing.rules import leasing
 from portal.billing.rules.leasing import Ask
 from portal.core.errors import DomainError
-from portal.gateway import refusals
-from portal.gateway.lease_pool import Fetched, Lease, LeasePool
+from portal.gateway import lease_pool, refusals
+from portal.gateway.lease_pool import Fetched, LeasePool, Part
 from portal.metering.errors import SpoolClosed
 
 log = logging.getLogger(__name__)
@@ -31,9 +31,8 @@ _IDLE_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where the owner stands: the most one hold could get if nothing were held, and all of it."""
+    """Where the owner stands: all that one hold could get if nothing were held."""
 
-    reach_nano: int
     total_nano: int
     refusal: Callable[[int], DomainError]
 
@@ -52,7 +51,7 @@ class Source(Protocol):
 
 
 class Purse:
-    """The money of one organization, or of one key's budget, in this process."""
+    """The money of one organization, or of one window of a budget, in this process."""
 
     def __init__(self, source: Source) -> None:
         self.pool = LeasePool()
@@ -75,16 +74,21 @@ class Purse:
         """Whether a request waits for money here."""
         return bool(self._waiting)
 
-    def take(self, nano: int, now: float) -> Lease | None:
-        """Hold `nano` at once where a lease has it; `now` is Unix seconds."""
-        lease = self.pool.take(nano, now)
-        if lease is not None:
-            self.taken_at = time.monotonic()
-        return lease
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no lease here and none is being asked for."""
+        return not (len(self.pool) or self._waiting or self._refreshing or self.lock.locked())
 
-    def settle(self, lease_id: int, *, nano: int, used: int, seq: int) -> None:
-        """Release a hold, of which `used` was charged."""
-        self.pool.settle(lease_id, nano=nano, used=used, seq=seq)
+    def take(self, nano: int, now: float) -> list[Part] | None:
+        """Hold `nano` at once where the leases have it; `now` is Unix seconds."""
+        parts = self.pool.take(nano, now)
+        if parts is not None:
+            self.taken_at = time.monotonic()
+        return parts
+
+    def settle(self, parts: Sequence[Part], *, used: int = 0, seq: int = 0) -> None:
+        """Release the parts of one hold, of which `used` was charged."""
+        lease_pool.settle(parts, used=used, seq=seq)
         self._burned += used
         if self._waiting:
             self._notify()
@@ -96,7 +100,7 @@ class Purse:
         if self.pool.idle and (self._returning is None or self._returning.done()):
             self._returning = asyncio.get_running_loop().create_task(self.return_idle())
 
-    async def wait_for(self, nano: int) -> Lease:
+    async def wait_for(self, nano: int) -> list[Part]:
         """Hold `nano`, asking the database and waiting up to a second for what others return.
 
         Raises CreditExhausted, CreditHeld, BudgetExhausted, BillingUnavailable.
@@ -109,15 +113,15 @@ class Purse:
             while True:
                 heard = self._heard
                 standing = await self._refresh(deadline) or standing
-                if (lease := self.take(nano, time.time())) is not None:
-                    return lease
+                if (parts := self.take(nano, time.time())) is not None:
+                    return parts
                 if standing is None:
                     raise refusals.billing_unavailable()
-                if standing.reach_nano < nano:
+                if standing.total_nano < nano:
                     raise standing.refusal(nano)
                 self._call_in()
-                if (lease := await self._wait_for_change(nano, heard, deadline)) is not None:
-                    return lease
+                if (parts := await self._wait_for_change(nano, heard, deadline)) is not None:
+                    return parts
                 if time.monotonic() >= deadline:
                     raise standing.refusal(nano)
         finally:
@@ -175,12 +179,12 @@ class Purse:
             idle_nano=self.pool.idle_by_lease(),
         )
 
-    async def _wait_for_change(self, nano: int, heard: int, deadline: float) -> Lease | None:
+    async def _wait_for_change(self, nano: int, heard: int, deadline: float) -> list[Part] | None:
         """Wait for a hold to end here (None is returned when others said something, or at the deadline)."""
         while self._heard == heard and (left := deadline - time.monotonic()) > 0:
             await asyncio.wait({self._changed}, timeout=left)
-            if (lease := self.take(nano, time.time())) is not None:
-                return lease
+            if (parts := self.take(nano, time.time())) is not None:
+                return parts
         return None
 
     def _notify(self) -> None:

@@ -1,11 +1,16 @@
-"""Why a request finds no money: the customer's credit, his own running requests, the key's budget, or our database."""
+"""Why a request finds no money: the customer's credit, his own running requests, a budget, or our database."""
 
 from datetime import datetime
+from typing import Final
+from zoneinfo import ZoneInfo
 
 from django.conf import settings
 
+from portal.billing.rules.windows import BudgetTerms
 from portal.core.errors import DomainError
 from portal.core.money import decimal_text
+
+_EACH: Final = {"day": "daily", "week": "weekly", "month": "monthly"}
 
 
 class CreditExhausted(DomainError):
@@ -21,9 +26,15 @@ class CreditHeld(DomainError):
 
 
 class BudgetExhausted(DomainError):
-    """The key's monthly budget does not cover the request's upper bound."""
+    """A budget of the key, its project or its organization does not cover the request's upper bound."""
 
     code = "key_budget_exhausted"
+
+
+class HoldEnded(DomainError):
+    """The request ended while more was being held for it."""
+
+    code = "hold_ended"
 
 
 class BillingUnavailable(DomainError):
@@ -50,14 +61,30 @@ def credit_held(*, nano: int, balance: int, held: int) -> CreditHeld:
     )
 
 
-def budget_exhausted(*, nano: int, cap: int, used: int, held: int, resets_at: datetime) -> BudgetExhausted:
-    """Return the refusal with its numbers and the time of the reset."""
+def budget_exhausted(
+    *, terms: BudgetTerms, nano: int, cap: int, used: int, held: int, resets_at: datetime | None
+) -> BudgetExhausted:
+    """Return the refusal with its numbers, whose budget it is, and the time of the reset in the budget's zone."""
+    whose = _whose(terms.owner)
+    name = "lifetime" if terms.period == "lifetime" else _EACH[terms.period]
     return BudgetExhausted(
-        f"This key's monthly budget of {amount(cap)} has {amount(max(0, cap - used - held))} left "
-        f"({amount(used)} used, {amount(held)} held by running requests); this request can cost up to {amount(nano)}. "
-        f"The budget resets at {resets_at:%Y-%m-%dT%H:%M:%SZ}.",
-        fix="Raise the key's monthly cap, lower max_tokens, or wait for the reset.",
+        f"The {name} budget of {whose}, {amount(cap)}, has {amount(max(0, cap - used - held))} left "
+        f"({amount(used)} spent, {amount(held)} held by running requests); this request can cost up to {amount(nano)}. "
+        f"{_reset(terms.zone, resets_at)}",
+        fix="Wait for running requests to end, lower max_tokens, raise the budget, or wait for its reset.",
     )
+
+
+def _whose(owner: str) -> str:
+    if owner.startswith("org_"):
+        return "your organization"
+    return "this key's project" if owner.startswith("proj_") else "this key"
+
+
+def _reset(zone: str, at: datetime | None) -> str:
+    if at is None:
+        return "It never resets."
+    return f"It resets at {at.astimezone(ZoneInfo(zone)).isoformat(timespec='seconds')} ({zone})."
 
 
 def billing_unavailable() -> BillingUnavailable:

@@ -3,6 +3,7 @@
 Ids of other rooms are stored as numbers or text; `ledger_check` verifies those that point upward.
 """
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 
@@ -33,6 +34,7 @@ class TokenSource(models.TextChoices):
 class UsageRecord(models.Model):
     """One attempt of one request, as its gateway process closed it. Token fields without a prefix are billed.
 
+    `lease_charges` is the charge as the credit leases pay it, in their order; each budget's leases add up to it again.
     Migration 0002 writes the table itself: partitions, checks, indexes and the trigger have no word in Django.
     """
 
@@ -49,8 +51,10 @@ class UsageRecord(models.Model):
     model_id = models.BigIntegerField()
     price_version_id = models.BigIntegerField()
     share_bps = models.IntegerField()
-    lease_id = models.BigIntegerField()
-    budget_lease_id = models.BigIntegerField(null=True)
+    lease_ids = ArrayField(models.BigIntegerField())
+    lease_charges = ArrayField(models.BigIntegerField())
+    budget_lease_ids = ArrayField(models.BigIntegerField())
+    budget_charges = ArrayField(models.BigIntegerField())
     prompt_tokens = models.IntegerField()
     cached_tokens = models.IntegerField()
     completion_tokens = models.IntegerField()

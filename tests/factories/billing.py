@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import factory
 from factory.django import DjangoModelFactory
 
-from portal.accounts.models import ApiKey, Organization
+from portal.accounts.models import ApiKey, Organization, Project
 from portal.audit.services import SYSTEM_ACTOR
 from portal.billing.models import CreditLease, LedgerTx, PriceVersion
 from portal.billing.rules.leasing import Ask
@@ -14,6 +14,7 @@ from portal.billing.rules.rating import Terms, charge_nano
 from portal.billing.services import grants, leases, ledger, prices, templates
 from portal.catalog.models import CatalogModel, ModelState
 from portal.core.money import NANO_PER_UNIT, split_share
+from portal.gateway.contracts import BudgetTerms
 from portal.metering.models import Spool, UsageRecord
 from portal.nodes.models import Node, NodeClass
 from portal.providers.models import Provider, ProviderKind, ProviderState
@@ -153,7 +154,7 @@ class Market:
             "model_id": self.model.pk,
             "price_version_id": self.price.pk,
             "share_bps": share_bps,
-            "lease_id": self.leases[0].pk if self.leases else 0,
+            "lease_ids": [self.leases[0].pk if self.leases else 0],
             "prompt_tokens": prompt,
             "cached_tokens": cached,
             "completion_tokens": completion,
@@ -169,3 +170,8 @@ def house_market(**changes) -> Market:
     """A market whose node is the operator's own."""
     provider = EarningProviderFactory(kind=ProviderKind.HOUSE)
     return Market(node=ServingNodeFactory(provider=provider, node_class=NodeClass.HOUSE), **changes)
+
+
+def budget_of(owner: ApiKey | Project | Organization, *, zone: str = "UTC") -> BudgetTerms:
+    """Return the owner's budget as the gateway's snapshot would hold it."""
+    return BudgetTerms(owner.public_id, owner.budget_period, owner.budget_cap_nano, zone)

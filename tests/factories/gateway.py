@@ -3,7 +3,10 @@
 import hashlib
 from typing import Any
 
-from portal.gateway.contracts import KeyEntry, ModelEntry, NodeEntry, PriceEntry, Snapshot, TunnelEntry
+from portal.billing.rules.leasing import Ask
+from portal.gateway.contracts import Drawn, Hold, KeyEntry, ModelEntry, NodeEntry, PriceEntry, Snapshot, TunnelEntry
+from portal.gateway.lease_pool import Fetched
+from portal.gateway.purse import Purse, Standing
 
 KEY_TEXT = "sk-pool-testkey-0123456789"
 
@@ -91,3 +94,23 @@ def snapshot(*nodes: NodeEntry, key: KeyEntry | None = None, model: ModelEntry |
         nodes_by_model={offered.id: serving},
         loaded_at=0.0,
     )
+
+
+class NoMoney:
+    """A source of leases that has nothing to give: for holds that are made by hand."""
+
+    async def fetch(self, ask: Ask) -> tuple[list[Fetched], Standing]:
+        raise AssertionError("a hold made by hand is not extended")
+
+    async def shrink(self, lease_id: int, keep_nano: int) -> int:
+        raise AssertionError("a hold made by hand returns nothing")
+
+    async def call_in(self) -> None:
+        raise AssertionError("a hold made by hand calls nothing in")
+
+
+def a_hold(*, nano: int = 1, organization_id: int = 10) -> Hold:
+    """Return an open hold on one lease; needs a running event loop."""
+    purse = Purse(NoMoney())
+    purse.pool.absorb([Fetched(1, nano, float("inf"))])
+    return Hold(nano, organization_id, Drawn(purse, purse.take(nano, 0.0) or []))

@@ -33,8 +33,10 @@ def usage_row(**overrides: object) -> UsageRow:
         "model_id": 1,
         "price_version_id": 1,
         "share_bps": 8000,
-        "lease_id": 1,
-        "budget_lease_id": None,
+        "lease_ids": [1],
+        "lease_charges": None,
+        "budget_lease_ids": [],
+        "budget_charges": None,
         "prompt_tokens": 100,
         "cached_tokens": 0,
         "completion_tokens": 50,
@@ -61,7 +63,11 @@ def usage_row(**overrides: object) -> UsageRow:
         "closed_at": opened_at + timedelta(seconds=2),
         "routing": None,
     }
-    return UsageRow(**(values | overrides))
+    values |= overrides
+    charge = values["charge_nano"]
+    values["lease_charges"] = values["lease_charges"] or [charge, *(0 for _ in values["lease_ids"][1:])]
+    values["budget_charges"] = values["budget_charges"] or [charge for _ in values["budget_lease_ids"]]
+    return UsageRow(**values)
 
 
 def usage_record(**overrides: object) -> UsageRecord:

@@ -122,8 +122,8 @@ class LedgerMachine(RuleBasedStateMachine):
     def close_lease(self) -> None:
         lease = CreditLease.objects.exclude(state=LeaseState.CLOSED).order_by("pk").first()
         if lease is not None and not UsageQueue.objects.filter(reader="billing").exists():
-            leases.begin_closing(lease_ids=[lease.pk])
-            leases.finish(lease_id=lease.pk, last_seq=0, now=self.now)
+            leases.LIFE.begin_closing(lease_ids=[lease.pk])
+            leases.LIFE.finish(lease_id=lease.pk, last_seq=0, now=self.now)
 
     @rule(days=st.integers(1, 10))
     def wait(self, days: int) -> None:

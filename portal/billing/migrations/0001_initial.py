@@ -34,15 +34,17 @@ class Migration(migrations.Migration):
             name="BudgetWindow",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("owner", models.CharField(max_length=40)),
+                ("period", models.CharField(max_length=8)),
                 ("starts_at", models.DateTimeField()),
-                ("ends_at", models.DateTimeField()),
+                ("ends_at", models.DateTimeField(blank=True, null=True)),
                 ("cap_nano", models.BigIntegerField()),
                 ("used_nano", models.BigIntegerField(default=0)),
                 ("leased_nano", models.BigIntegerField(default=0)),
                 (
-                    "api_key",
+                    "organization",
                     models.ForeignKey(
-                        on_delete=django.db.models.deletion.PROTECT, related_name="+", to="accounts.apikey"
+                        on_delete=django.db.models.deletion.PROTECT, related_name="+", to="accounts.organization"
                     ),
                 ),
             ],
@@ -463,12 +465,21 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name="budgetwindow",
-            constraint=models.UniqueConstraint(fields=("api_key", "starts_at"), name="budget_window_once"),
+            constraint=models.UniqueConstraint(
+                fields=("owner", "period", "starts_at", "ends_at"), name="budget_window_once", nulls_distinct=False
+            ),
         ),
         migrations.AddConstraint(
             model_name="budgetwindow",
             constraint=models.CheckConstraint(
                 condition=models.Q(("leased_nano__gte", 0), ("used_nano__gte", 0)), name="budget_window_not_negative"
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="budgetwindow",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("ends_at__isnull", True), ("ends_at__gt", models.F("starts_at")), _connector="OR"),
+                name="budget_window_has_length",
             ),
         ),
         migrations.AddConstraint(

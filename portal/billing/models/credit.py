@@ -1,4 +1,4 @@
-"""Credit that a gateway process may spend from memory, and key budgets leased in the same way."""
+"""Credit that a gateway process may spend from memory, and budgets leased in the same way."""
 
 from django.db import models
 from django.db.models import F, Q
@@ -39,25 +39,35 @@ class CreditLease(models.Model):
 
 
 class BudgetWindow(models.Model):
-    """One period of one key's budget, half open in UTC. `leased` is granted to processes and not yet used."""
+    """One window of a budget, half open in UTC. `leased` is granted to processes and not yet used.
 
-    api_key = models.ForeignKey("accounts.ApiKey", on_delete=models.PROTECT, related_name="+")
+    `owner` is the public id of a key, a project or an organization; a rotated key stays the same owner.
+    """
+
+    organization = models.ForeignKey("accounts.Organization", on_delete=models.PROTECT, related_name="+")
+    owner = models.CharField(max_length=40)
+    period = models.CharField(max_length=8)
     starts_at = models.DateTimeField()
-    ends_at = models.DateTimeField()
+    ends_at = models.DateTimeField(null=True, blank=True)
     cap_nano = models.BigIntegerField()
     used_nano = models.BigIntegerField(default=0)
     leased_nano = models.BigIntegerField(default=0)
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["api_key", "starts_at"], name="budget_window_once"),
+            models.UniqueConstraint(
+                fields=["owner", "period", "starts_at", "ends_at"], nulls_distinct=False, name="budget_window_once"
+            ),
             models.CheckConstraint(
                 condition=Q(used_nano__gte=0, leased_nano__gte=0), name="budget_window_not_negative"
+            ),
+            models.CheckConstraint(
+                condition=Q(ends_at__isnull=True) | Q(ends_at__gt=F("starts_at")), name="budget_window_has_length"
             ),
         ]
 
     def __str__(self) -> str:
-        return f"budget of key {self.api_key_id} from {self.starts_at:%Y-%m-%d}"
+        return f"{self.period} budget of {self.owner} from {self.starts_at:%Y-%m-%d}"
 
 
 class BudgetLease(models.Model):

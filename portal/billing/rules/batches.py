@@ -1,4 +1,7 @@
-"""How usage records are gathered into ledger transactions: one for each payer, provider and UTC month of delivery."""
+"""How usage records are gathered into ledger transactions: one for each set of payers, provider and UTC month.
+
+The month is that of delivery.
+"""
 
 import hashlib
 from collections.abc import Iterable
@@ -15,10 +18,10 @@ RecordKey = tuple[date, UUID, int]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One charged usage record, ready to be booked. `payer_id` is the credit account its lease draws on."""
+    """One charged usage record, ready to be booked. `payers` are (credit account, nano) in the order they are spent."""
 
     key: RecordKey
-    payer_id: int
+    payers: tuple[tuple[int, int], ...]
     organization_id: int
     provider_id: int
     charge_nano: int
@@ -33,9 +36,10 @@ class Batch:
     lines: tuple[Line, ...]
 
     @property
-    def payer_id(self) -> int:
-        """The credit account that pays."""
-        return self.lines[0].payer_id
+    def payers(self) -> list[tuple[int, int]]:
+        """The credit accounts that pay, each with its part of the charge."""
+        columns = zip(*(line.payers for line in self.lines), strict=True)
+        return [(column[0][0], sum(nano for _, nano in column)) for column in columns]
 
     @property
     def organization_id(self) -> int:
@@ -77,5 +81,5 @@ def gather(lines: Iterable[Line]) -> list[Batch]:
     return [Batch(tuple(members)) for _, members in groupby(ordered, key=_group)]
 
 
-def _group(line: Line) -> tuple[int, int, datetime]:
-    return line.payer_id, line.provider_id, month_of(line.closed_at).starts_at
+def _group(line: Line) -> tuple[tuple[int, ...], int, datetime]:
+    return tuple(payer for payer, _ in line.payers), line.provider_id, month_of(line.closed_at).starts_at

@@ -1,6 +1,6 @@
 """How much of an account one gateway process is lent, and until when it may trust the loan."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -23,19 +23,33 @@ class Ask:
     idle_nano: Mapping[int, int] = field(default_factory=dict)
 
 
-def grant_nano(*, free: int, idle: int, wanted: int, ask: Ask) -> int:
-    """Return what to add to a lease that has `idle` left, from an account with `free` unheld, for `wanted` of the ask.
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What one account has unheld (`free`), and what this process has left of its lease on it (`idle`)."""
 
-    Where fewer than twenty of the smallest hold would remain, nothing is lent ahead, so that the rest stays for others.
+    free: int
+    idle: int
+
+
+def grants(accounts: Sequence[Reach], *, ask: Ask) -> list[int]:
+    """Return what to add to the lease on each account, in the order they are spent.
+
+    One hold may combine them all; where not even the smallest fits, nothing is lent. Where fewer than twenty of it
+    would remain, nothing is lent ahead, so that the rest stays for others.
     """
-    within_reach = free + idle
+    within_reach = sum(account.free + account.idle for account in accounts)
     if within_reach < ask.minimum_nano:
-        return 0
-    spare = within_reach - wanted
-    target = min(wanted, within_reach)
+        return [0 for _ in accounts]
+    target = min(ask.wanted_nano, within_reach)
+    spare = within_reach - ask.wanted_nano
     if spare >= SCARCE_HOLDS * ask.minimum_nano:
         target += min(ask.ahead_nano, spare // _AHEAD_PART)
-    return max(0, target - idle)
+    extras: list[int] = []
+    for account in accounts:
+        share = min(target, account.free + account.idle)
+        target -= share
+        extras.append(max(0, share - account.idle))
+    return extras
 
 
 def returnable_nano(*, granted: int, used: int, unposted: int) -> int:

@@ -178,15 +178,15 @@ USAGE = (
         "usage_names_nothing",
         f"""
         SELECT {_NAME}, 'rows that exist', concat_ws(', ',
-            CASE WHEN lease.id IS NULL THEN 'lease ' || usage.lease_id END,
-            CASE WHEN budget.id IS NULL AND usage.budget_lease_id IS NOT NULL
-                THEN 'budget lease ' || usage.budget_lease_id END,
+            'lease ' || credit.missing, 'budget lease ' || budget.missing,
             CASE WHEN price.id IS NULL THEN 'price version ' || usage.price_version_id END)
         FROM metering_usagerecord usage
-        LEFT JOIN billing_creditlease lease ON lease.id = usage.lease_id
-        LEFT JOIN billing_budgetlease budget ON budget.id = usage.budget_lease_id
         LEFT JOIN billing_priceversion price ON price.id = usage.price_version_id
-        WHERE lease.id IS NULL OR price.id IS NULL OR (budget.id IS NULL AND usage.budget_lease_id IS NOT NULL)
+        CROSS JOIN LATERAL (SELECT string_agg(named::text, '/') AS missing FROM unnest(usage.lease_ids) named
+            WHERE NOT EXISTS (SELECT 1 FROM billing_creditlease lease WHERE lease.id = named)) credit
+        CROSS JOIN LATERAL (SELECT string_agg(named::text, '/') AS missing FROM unnest(usage.budget_lease_ids) named
+            WHERE NOT EXISTS (SELECT 1 FROM billing_budgetlease lease WHERE lease.id = named)) budget
+        WHERE price.id IS NULL OR credit.missing IS NOT NULL OR budget.missing IS NOT NULL
         """,
     ),
     Check(
@@ -255,6 +255,19 @@ EARNINGS = (
         LEFT JOIN (SELECT window_id, sum(granted - used) AS leased FROM billing_budgetlease
             WHERE state <> 'closed' GROUP BY 1) leases ON leases.window_id = budget.id
         WHERE budget.leased_nano <> coalesce(leases.leased, 0)
+        """,
+    ),
+    Check(
+        "budget_window_used",
+        f"""
+        SELECT 'budget window ' || budget.id, coalesce(booked.used, 0)::text, budget.used_nano::text
+        FROM billing_budgetwindow budget LEFT JOIN (
+            SELECT lease.window_id, sum(part.nano) AS used
+            FROM billing_usageposting posting JOIN metering_usagerecord usage ON {_USAGE_KEY}
+            CROSS JOIN LATERAL unnest(usage.budget_lease_ids, usage.budget_charges) AS part (lease_id, nano)
+            JOIN billing_budgetlease lease ON lease.id = part.lease_id GROUP BY 1
+        ) booked ON booked.window_id = budget.id
+        WHERE budget.used_nano <> coalesce(booked.used, 0)
         """,
     ),
 )

@@ -10,8 +10,8 @@ _ACCOUNTS = """
     WHERE account.held <> coalesce(lent.rest, 0) ORDER BY account.id
 """
 _WINDOWS = """
-    SELECT budget.id, key.public_id, budget.leased_nano, coalesce(lent.rest, 0)::bigint
-    FROM billing_budgetwindow budget JOIN accounts_apikey key ON key.id = budget.api_key_id LEFT JOIN (
+    SELECT budget.id, budget.owner, budget.leased_nano, coalesce(lent.rest, 0)::bigint
+    FROM billing_budgetwindow budget LEFT JOIN (
         SELECT window_id, sum(granted - used) AS rest FROM billing_budgetlease WHERE state <> 'closed' GROUP BY 1
     ) lent ON lent.window_id = budget.id
     WHERE budget.leased_nano <> coalesce(lent.rest, 0) ORDER BY budget.id
@@ -26,7 +26,7 @@ def accounts_that_differ() -> list[Row]:
 
 
 def windows_that_differ() -> list[Row]:
-    """Return id, key, leased and the leases' sum of each budget window where the two differ."""
+    """Return id, owner, leased and the leases' sum of each budget window where the two differ."""
     return _rows(_WINDOWS)
 
 

@@ -40,5 +40,6 @@ def abandon(*, spool_id: str, reason: str, actor: Actor, now: datetime) -> Aband
                 fix="stop that gateway process, let another one adopt the file, or wait two minutes",
             )
         spool = spools.mark_abandoned(public_id=spool_id, reason=reason, actor=actor, now=now)
-        waiting = leases.finish_spool(spool_id=spool.pk, now=now) + budgets.finish_spool(spool_id=spool.pk, now=now)
+        waiting = leases.LIFE.finish_spool(spool_id=spool.pk, now=now)
+        waiting += budgets.LIFE.finish_spool(spool_id=spool.pk, now=now)
     return Abandoned(spool_id, spool.process, spool.host, spool.shipped_seq, waiting)

@@ -16,6 +16,6 @@ class Swept:
 
 def sweep(*, now: datetime) -> Swept:
     """Fence what expired and close what is done; safe to run twice and beside gateways."""
-    fenced = len(leases.begin_closing_expired(now=now)) + len(budgets.begin_closing_expired(now=now))
-    closed = leases.finish_closing(now=now) + budgets.finish_closing(now=now)
+    fenced = len(leases.LIFE.begin_closing_expired(now=now)) + len(budgets.LIFE.begin_closing_expired(now=now))
+    closed = leases.LIFE.finish_closing(now=now) + budgets.LIFE.finish_closing(now=now)
     return Swept(fenced=fenced, closed=closed)

@@ -99,11 +99,11 @@ def post_all(*, now: datetime, limit: int = 2000, rounds: int = 40) -> Posted:
 
 
 def _load(records: list[UsageRecord]) -> _World:
-    held = locks.credit_leases(record.lease_id for record in records)
+    held = locks.credit_leases(lease_id for record in records for lease_id in record.lease_ids)
     organization_ids = {record.organization_id for record in records}
     return _World(
         leases=held,
-        budget_leases=locks.budget_leases(row.budget_lease_id for row in records if row.budget_lease_id is not None),
+        budget_leases=locks.budget_leases(lease_id for record in records for lease_id in record.budget_lease_ids),
         providers=unposted.providers(record.provider_id for record in records),
         organizations=unposted.organizations(organization_ids),
         first_payments=unposted.first_payments(organization_ids),
@@ -117,14 +117,13 @@ def _refusals(records: list[UsageRecord], world: _World) -> dict[RecordKey, str]
 
 
 def _reason(record: UsageRecord, world: _World) -> str:
-    lease = world.leases.get(record.lease_id)
     if record.provider_id not in world.providers:
         return "provider_missing"
-    if lease is None:
+    if not world.leases.keys() >= set(record.lease_ids):
         return "lease_missing"
-    if lease.organization_id != record.organization_id:
+    if {world.leases[lease_id].organization_id for lease_id in record.lease_ids} != {record.organization_id}:
         return "lease_of_another_organization"
-    if record.budget_lease_id is not None and record.budget_lease_id not in world.budget_leases:
+    if not world.budget_leases.keys() >= set(record.budget_lease_ids):
         return "budget_lease_missing"
     return ""
 
@@ -148,7 +147,7 @@ def _line(record: UsageRecord, world: _World) -> Line:
     provider = world.providers[record.provider_id]
     return Line(
         key=unposted.key_of(record),
-        payer_id=world.leases[record.lease_id].account_id,
+        payers=_payers(record, world),
         organization_id=record.organization_id,
         provider_id=record.provider_id,
         charge_nano=record.charge_nano,
@@ -164,6 +163,16 @@ def _line(record: UsageRecord, world: _World) -> Line:
     )
 
 
+def _payers(record: UsageRecord, world: _World) -> tuple[tuple[int, int], ...]:
+    """Return the accounts that pay, in the order of the record's leases; one may have lent by several of them."""
+    paid: dict[int, int] = {}
+    for lease_id, nano in zip(record.lease_ids, record.lease_charges, strict=True):
+        if nano:
+            account_id = world.leases[lease_id].account_id
+            paid[account_id] = paid.get(account_id, 0) + nano
+    return tuple(paid.items())
+
+
 def _lock_in_order(planned: list[Batch], world: _World) -> dict[str, LedgerAccount]:
     """Take all further locks of this run: the budgets' windows, then the accounts by id; return those by code."""
     locks.budget_windows(lease.window_id for lease in world.budget_leases.values())
@@ -171,7 +180,7 @@ def _lock_in_order(planned: list[Batch], world: _World) -> dict[str, LedgerAccou
     wanted |= {(Kind.PROVIDER_PENDING, world.providers[batch.provider_id].public_id) for batch in planned}
     wanted |= {(Kind.PLATFORM_REVENUE, "")} if planned else set()
     opened = ledger.accounts(wanted, currency=settings.CURRENCY)
-    locks.accounts([*(row.pk for row in opened.values()), *(batch.payer_id for batch in planned)])
+    locks.accounts([*(row.pk for row in opened.values()), *(payer for batch in planned for payer, _ in batch.payers)])
     return opened
 
 
@@ -180,18 +189,17 @@ def _lower_leases(records: Iterable[UsageRecord], world: _World) -> None:
     credit: Counter[int] = Counter()
     budget: Counter[int] = Counter()
     for record in records:
-        credit[record.lease_id] += record.charge_nano
-        if record.budget_lease_id is not None:
-            budget[record.budget_lease_id] += record.charge_nano
+        credit.update(dict(zip(record.lease_ids, record.lease_charges, strict=True)))
+        budget.update(dict(zip(record.budget_lease_ids, record.budget_charges, strict=True)))
     for lease_id, charge in sorted(credit.items()):
         covered = min(charge, _left(world.leases[lease_id]))
         if covered:
-            leases.apply_usage(lease_id=lease_id, charge_nano=covered)
+            leases.LIFE.charge(lease_id=lease_id, charge_nano=covered)
     for lease_id, charge in sorted(budget.items()):
         lease = world.budget_leases[lease_id]
         covered = min(charge, _left(lease))
         if covered:
-            budgets.apply_usage(budget_lease_id=lease_id, charge_nano=covered)
+            budgets.LIFE.charge(lease_id=lease_id, charge_nano=covered)
         if charge > covered:
             BudgetWindow.objects.filter(pk=lease.window_id).update(used_nano=F("used_nano") + charge - covered)
 
@@ -210,13 +218,11 @@ class _Purse:
         self.free = {pk: balances.free_of(row) for pk, row in self.payers.items()}
 
     def transfers(self, batch: Batch) -> list[ledger.Transfer]:
-        """Charge the leased account as far as it is free of other holds; the rest becomes the customer's debt."""
-        payer = self.payers[batch.payer_id]
-        covered = max(0, min(batch.charge_nano, self.free[payer.pk]))
-        self.free[payer.pk] -= covered
+        """Charge the leased accounts as far as they are free of other holds; the rest becomes the customer's debt."""
+        paid = [(self.payers[account_id], self._take(account_id, nano)) for account_id, nano in batch.payers]
         debt = self._account(Kind.CUSTOMER_RECEIVABLE, self.world.organizations[batch.organization_id])
         return templates.usage(
-            payers=[(payer, covered), (debt, batch.charge_nano - covered)],
+            payers=[*paid, (debt, batch.charge_nano - sum(nano for _, nano in paid))],
             provider_nano=batch.provider_nano,
             pending=self._account(Kind.PROVIDER_PENDING, self.world.providers[batch.provider_id].public_id),
             revenue=self._account(Kind.PLATFORM_REVENUE, ""),
@@ -225,9 +231,14 @@ class _Purse:
     def facts(self, batch: Batch) -> maturity.CustomerFacts:
         """Return what is known of the money behind the batch."""
         return maturity.CustomerFacts(
-            is_promo=self.payers[batch.payer_id].kind == Kind.PROMO_CREDIT,
+            is_promo=all(self.payers[payer].kind == Kind.PROMO_CREDIT for payer, _ in batch.payers),
             first_paid_at=self.world.first_payments.get(batch.organization_id),
         )
+
+    def _take(self, account_id: int, nano: int) -> int:
+        covered = max(0, min(nano, self.free[account_id]))
+        self.free[account_id] -= covered
+        return covered
 
     def _account(self, kind: Kind, owner: str) -> LedgerAccount:
         return self.accounts[chart.code(kind, owner)]

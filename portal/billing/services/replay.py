@@ -10,8 +10,9 @@ from datetime import datetime
 from portal.billing.rules import settling
 from portal.billing.rules.settling import Agreed, Observed
 from portal.billing.services import budgets, leases
-from portal.metering.rules import outcomes, spool_records
+from portal.metering.rules import draws, outcomes, spool_records
 from portal.metering.rules.counting import Source
+from portal.metering.rules.draws import Draws
 from portal.metering.rules.spool_records import MarkRecord, OpenRecord
 from portal.metering.services import shipping, spool_files, spools
 from portal.metering.services.spool_files import SpoolFile, SpoolPath, UnclosedAttempt
@@ -67,8 +68,8 @@ def drain(*, file: SpoolFile, now: datetime) -> int:
 def retire(*, spool_id: str, now: datetime) -> None:
     """Note that the spool's last record is in and return what its leases have left. Raises SpoolUnknown."""
     spool = spools.mark_drained(public_id=spool_id, now=now)
-    leases.finish_spool(spool_id=spool.pk, now=now)
-    budgets.finish_spool(spool_id=spool.pk, now=now)
+    leases.LIFE.finish_spool(spool_id=spool.pk, now=now)
+    budgets.LIFE.finish_spool(spool_id=spool.pk, now=now)
 
 
 def _settle(file: SpoolFile) -> int:
@@ -90,12 +91,14 @@ def _close(attempt: UnclosedAttempt) -> bytes:
         end_tokens=0,
         delivered_bytes=mark.delivered_bytes,
     )
+    held = mark.draws or record.draws
     bill = settling.settle(
-        outcome=outcomes.PLATFORM_CRASH, agreed=_agreed(record), observed=observed, source=Source.MARK
+        outcome=outcomes.PLATFORM_CRASH, agreed=_agreed(record, held), observed=observed, source=Source.MARK
     )
     return spool_records.encode_close(
         {
             **settling.columns(bill=bill, observed=observed),
+            **draws.columns(charge_nano=bill.charge_nano, draws=held),
             "outcome": outcomes.PLATFORM_CRASH,
             "error_code": "gateway_died",
             "first_token_at": mark.first_token_at,
@@ -104,11 +107,11 @@ def _close(attempt: UnclosedAttempt) -> bytes:
     )
 
 
-def _agreed(record: OpenRecord) -> Agreed:
+def _agreed(record: OpenRecord, held: Draws) -> Agreed:
     return Agreed(
         price=record.price,
         share_bps=record.row["share_bps"],
-        hold_nano=record.row["hold_nano"],
+        hold_nano=held.nano,
         prompt_bound=record.prompt_bound,
         output_bound=record.output_bound,
         has_tolerance=record.has_tolerance,

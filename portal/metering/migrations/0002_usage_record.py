@@ -4,9 +4,13 @@
 opens the attempt, so a replay always meets the row it was before.
 """
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import migrations, models
 
 TABLE = """
+CREATE FUNCTION metering_sum(amounts bigint[]) RETURNS numeric LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN (SELECT coalesce(sum(amount), 0) FROM unnest(amounts) AS amount);
+
 CREATE TABLE metering_usagerecord (
     opened_on date NOT NULL,
     request_id uuid NOT NULL,
@@ -20,8 +24,10 @@ CREATE TABLE metering_usagerecord (
     model_id bigint NOT NULL,
     price_version_id bigint NOT NULL,
     share_bps integer NOT NULL,
-    lease_id bigint NOT NULL,
-    budget_lease_id bigint,
+    lease_ids bigint[] NOT NULL,
+    lease_charges bigint[] NOT NULL,
+    budget_lease_ids bigint[] NOT NULL,
+    budget_charges bigint[] NOT NULL,
     prompt_tokens integer NOT NULL,
     cached_tokens integer NOT NULL,
     completion_tokens integer NOT NULL,
@@ -54,6 +60,13 @@ CREATE TABLE metering_usagerecord (
     CONSTRAINT usage_tokens_sound CHECK (
         prompt_tokens >= 0 AND completion_tokens >= 0 AND cached_tokens BETWEEN 0 AND prompt_tokens
     ),
+    CONSTRAINT usage_leases_pay CHECK (
+        cardinality(lease_ids) > 0 AND cardinality(lease_ids) = cardinality(lease_charges)
+        AND metering_sum(lease_charges) = charge_nano AND 0 <= ALL (lease_charges)
+    ),
+    CONSTRAINT usage_budgets_named CHECK (
+        cardinality(budget_lease_ids) = cardinality(budget_charges) AND 0 <= ALL (budget_charges)
+    ),
     CONSTRAINT usage_share_sound CHECK (share_bps BETWEEN 0 AND 10000)
 ) PARTITION BY RANGE (opened_on);
 
@@ -61,8 +74,8 @@ CREATE UNIQUE INDEX usage_charged_once ON metering_usagerecord (opened_on, reque
 CREATE INDEX usage_by_request ON metering_usagerecord (request_id);
 CREATE INDEX usage_by_organization ON metering_usagerecord (organization_id, closed_at DESC, request_id);
 CREATE INDEX usage_by_provider ON metering_usagerecord (provider_id, closed_at DESC, request_id);
-CREATE INDEX usage_by_lease ON metering_usagerecord (lease_id);
-CREATE INDEX usage_by_budget_lease ON metering_usagerecord (budget_lease_id) WHERE budget_lease_id IS NOT NULL;
+CREATE INDEX usage_by_lease ON metering_usagerecord USING gin (lease_ids);
+CREATE INDEX usage_by_budget_lease ON metering_usagerecord USING gin (budget_lease_ids);
 
 CREATE TABLE metering_usagerecord_default PARTITION OF metering_usagerecord DEFAULT;
 """
@@ -99,6 +112,7 @@ $$;
 DROP = """
 DROP TABLE metering_usagerecord;
 DROP FUNCTION metering_refuse_change();
+DROP FUNCTION metering_sum(bigint[]);
 """
 
 
@@ -140,8 +154,10 @@ class Migration(migrations.Migration):
                         ("model_id", models.BigIntegerField()),
                         ("price_version_id", models.BigIntegerField()),
                         ("share_bps", models.IntegerField()),
-                        ("lease_id", models.BigIntegerField()),
-                        ("budget_lease_id", models.BigIntegerField(null=True)),
+                        ("lease_ids", ArrayField(models.BigIntegerField(), size=None)),
+                        ("lease_charges", ArrayField(models.BigIntegerField(), size=None)),
+                        ("budget_lease_ids", ArrayField(models.BigIntegerField(), size=None)),
+                        ("budget_charges", ArrayField(models.BigIntegerField(), size=None)),
                         ("prompt_tokens", models.IntegerField()),
                         ("cached_tokens", models.IntegerField()),
                         ("completion_tokens", models.IntegerField()),

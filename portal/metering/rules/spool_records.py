@@ -3,6 +3,7 @@
 `open` has all that was pinned, `mark` what was seen so far, `close` the bill.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -10,6 +11,7 @@ from uuid import UUID
 
 import orjson
 
+from portal.metering.rules.draws import Draws, Parts
 from portal.metering.rules.usage_rows import UsageRow
 
 
@@ -25,13 +27,14 @@ class PinnedPrice:
 
 @dataclass(frozen=True, slots=True)
 class OpenRecord:
-    """An attempt's facts; `row` holds the columns of its usage record that are known at once.
+    """An attempt's facts; `row` holds the columns of its usage record that are known at once, `draws` its hold.
 
     The day of `requested_at` is the record's `opened_on`: the same for all attempts of a request.
     """
 
     row: dict[str, Any]
     price: PinnedPrice
+    draws: Draws
     requested_at: float
     opened_at: float
     prompt_bound: int
@@ -42,7 +45,7 @@ class OpenRecord:
 
 @dataclass(frozen=True, slots=True)
 class MarkRecord:
-    """What had been seen of an open attempt at the last mark."""
+    """What had been seen of an open attempt at the last mark; `draws` where its hold had grown since it was opened."""
 
     marked_at: float
     first_token_at: float | None
@@ -52,6 +55,7 @@ class MarkRecord:
     claimed_completion: int | None
     counted_prompt: int | None
     counted_completion: int | None
+    draws: Draws | None = None
 
 
 def encode_open(record: OpenRecord) -> bytes:
@@ -66,6 +70,7 @@ def encode_open(record: OpenRecord) -> bytes:
                 price.completion_nano_per_mtok,
                 price.request_nano,
             ),
+            _encoded(record.draws),
             record.requested_at,
             record.opened_at,
             record.prompt_bound,
@@ -78,8 +83,8 @@ def encode_open(record: OpenRecord) -> bytes:
 
 def decode_open(body: bytes) -> OpenRecord:
     """Read a stored open record."""
-    row, price, *rest = orjson.loads(body)
-    return OpenRecord(row, PinnedPrice(*price), *rest)
+    row, price, draws, *rest = orjson.loads(body)
+    return OpenRecord(row, PinnedPrice(*price), Draws(*draws), *rest)
 
 
 def encode_mark(mark: MarkRecord) -> bytes:
@@ -94,13 +99,15 @@ def encode_mark(mark: MarkRecord) -> bytes:
             mark.claimed_completion,
             mark.counted_prompt,
             mark.counted_completion,
+            None if mark.draws is None else _encoded(mark.draws),
         )
     )
 
 
 def decode_mark(body: bytes) -> MarkRecord:
     """Read a stored mark."""
-    return MarkRecord(*orjson.loads(body))
+    *seen, draws = orjson.loads(body)
+    return MarkRecord(*seen, draws=None if draws is None else Draws(*draws))
 
 
 def encode_close(columns: dict[str, Any]) -> bytes:
@@ -124,6 +131,10 @@ def usage_row(*, spool_id: str, seq: int, opened: bytes, closed: bytes) -> Usage
         first_token_at=None if first_token_at is None else _time(first_token_at),
         **columns,
     )
+
+
+def _encoded(draws: Draws) -> tuple[Parts, Sequence[Parts]]:
+    return draws.credit, draws.budgets
 
 
 def _time(seconds: float) -> datetime:

@@ -1,6 +1,7 @@
 """A usage record on its way into the database: typed columns, and the hash that proves a replay is the same record."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import date, datetime
 from typing import Any
@@ -25,8 +26,10 @@ class UsageRow:
     model_id: int
     price_version_id: int
     share_bps: int
-    lease_id: int
-    budget_lease_id: int | None
+    lease_ids: Sequence[int]
+    lease_charges: Sequence[int]
+    budget_lease_ids: Sequence[int]
+    budget_charges: Sequence[int]
     prompt_tokens: int
     cached_tokens: int
     completion_tokens: int

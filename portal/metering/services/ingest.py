@@ -112,4 +112,4 @@ def _advance(register: Spool, *, to: int, now: datetime) -> None:
 
 
 def _plain(value: object) -> object:
-    return value if value is None or isinstance(value, (bool, int, dict)) else str(value)
+    return value if value is None or isinstance(value, (bool, int, dict, list)) else str(value)

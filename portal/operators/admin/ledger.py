@@ -25,7 +25,7 @@ show(EarningMaturity, "provider", "amount_nano", "matures_at", "matured_tx", sea
 show(PriceVersion, "model", "version", "effective_from", "prompt_nano_per_mtok", "completion_nano_per_mtok")
 show(ShareVersion, "provider", "share_bps", "effective_from", "created_by")
 show(CreditLease, "id", "organization", "spool", "state", "granted", "used", "expires_at")
-show(BudgetWindow, "api_key", "starts_at", "cap_nano", "used_nano", "leased_nano")
+show(BudgetWindow, "owner", "period", "starts_at", "cap_nano", "used_nano", "leased_nano")
 show(BudgetLease, "id", "window", "spool", "state", "granted", "used")
 show(TopUp, "public_id", "organization", "amount_minor", "state", "paid_at", search=("public_id", "payment_intent"))
 show(Statement, "number", "kind", "party", "starts_at", "frozen_at", search=("number", "party"))

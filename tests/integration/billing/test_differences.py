@@ -8,7 +8,7 @@ from django.db import connection
 from portal.billing.rules.leasing import Ask
 from portal.billing.selectors import differences
 from portal.billing.services import budgets, maturity, posting, reconcile
-from tests.factories.billing import DELIVERED, Market
+from tests.factories.billing import DELIVERED, Market, budget_of
 
 pytestmark = pytest.mark.django_db
 LATER = DELIVERED + timedelta(minutes=1)
@@ -22,7 +22,8 @@ def market(settings):
     made.key.budget_cap_nano = 5_000_000_000
     made.key.save()
     budget = budgets.grant(
-        api_key_id=made.key.pk,
+        terms=budget_of(made.key),
+        window_at=DELIVERED,
         spool_id=made.spool.pk,
         ask=Ask(wanted_nano=1_000_000, minimum_nano=1),
         now=DELIVERED,
@@ -30,7 +31,7 @@ def market(settings):
     made.serve()
     posting.post_usage(now=LATER)
     maturity.mature(now=LATER)
-    made.serve(budget_lease_id=budget.lease_id)
+    made.serve(budget_lease_ids=[budget.lease_id])
     posting.post_usage(now=LATER)
     assert found() == set()
     return made
@@ -87,7 +88,7 @@ def tamper(statement):
         (
             (
                 "UPDATE metering_usagerecord SET charge_nano = charge_nano + 1, platform_nano = platform_nano + 1,"
-                " hold_nano = hold_nano + 1"
+                " hold_nano = hold_nano + 1, lease_charges[1] = lease_charges[1] + 1"
             ),
             {"posting_differs_from_usage", "charge_differs_from_price"},
         ),
@@ -97,8 +98,12 @@ def tamper(statement):
         ),
         ("UPDATE metering_usagerecord SET share_bps = 7999", {"charge_differs_from_price"}),
         ("DELETE FROM billing_priceversion", {"charge_differs_from_price", "usage_names_nothing"}),
-        ("UPDATE metering_usagerecord SET lease_id = 987654", {"usage_names_nothing"}),
-        ("UPDATE metering_usagerecord SET budget_lease_id = 987654", {"usage_names_nothing"}),
+        ("UPDATE metering_usagerecord SET lease_ids[1] = 987654", {"usage_names_nothing"}),
+        (
+            "UPDATE metering_usagerecord SET budget_lease_ids = ARRAY[987654], budget_charges = ARRAY[1]",
+            {"usage_names_nothing", "budget_window_used"},
+        ),
+        ("UPDATE billing_budgetwindow SET used_nano = used_nano - 1", {"budget_window_used"}),
         ("UPDATE billing_spendday SET charge_nano = charge_nano - 1", {"spend_day_differs"}),
         ("DELETE FROM billing_spendday", {"spend_day_differs"}),
         ("UPDATE billing_earningday SET earned_nano = earned_nano - 1", {"earning_day_differs"}),

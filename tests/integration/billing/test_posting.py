@@ -19,7 +19,7 @@ from portal.billing.rules.leasing import Ask
 from portal.billing.selectors import balances
 from portal.billing.services import budgets, leases, ledger, posting, reconcile
 from portal.metering.models import Reader, UsageQueue
-from tests.factories.billing import DELIVERED, Market, ServingNodeFactory, house_market
+from tests.factories.billing import DELIVERED, Market, ServingNodeFactory, budget_of, house_market
 
 pytestmark = pytest.mark.django_db
 LATER = DELIVERED + timedelta(minutes=1)
@@ -159,8 +159,8 @@ def test_promotional_credit_pays_a_stranger():
 
 def test_what_no_lease_covers_becomes_debt():
     market = Market(paid_nano=1_000_000, lease_nano=1_000_000)
-    leases.begin_closing(lease_ids=[market.leases[0].pk])
-    leases.finish(lease_id=market.leases[0].pk, last_seq=0, now=LATER)
+    leases.LIFE.begin_closing(lease_ids=[market.leases[0].pk])
+    leases.LIFE.finish(lease_id=market.leases[0].pk, last_seq=0, now=LATER)
     ledger.post(
         kind="refund_reserved",
         key="refund:1",
@@ -190,13 +190,14 @@ def test_a_budget_counts_what_was_used():
     market.key.budget_cap_nano = 5_000_000
     market.key.save()
     budget = budgets.grant(
-        api_key_id=market.key.pk,
+        terms=budget_of(market.key),
+        window_at=DELIVERED,
         spool_id=market.spool.pk,
         ask=Ask(wanted_nano=1_000_000, minimum_nano=1, idle_nano={}),
         now=DELIVERED,
     )
-    market.serve(budget_lease_id=budget.lease_id)
-    market.serve(budget_lease_id=budget.lease_id)
+    market.serve(budget_lease_ids=[budget.lease_id])
+    market.serve(budget_lease_ids=[budget.lease_id])
 
     posting.post_usage(now=LATER)
 
@@ -211,14 +212,15 @@ def test_a_budget_lease_that_was_closed_still_counts_what_was_used():
     market.key.budget_cap_nano = 5_000_000
     market.key.save()
     budget = budgets.grant(
-        api_key_id=market.key.pk,
+        terms=budget_of(market.key),
+        window_at=DELIVERED,
         spool_id=market.spool.pk,
         ask=Ask(wanted_nano=1_000_000, minimum_nano=1),
         now=DELIVERED,
     )
-    budgets.begin_closing(lease_ids=[budget.lease_id])
-    budgets.finish(lease_id=budget.lease_id, last_seq=0, now=DELIVERED)
-    market.serve(budget_lease_id=budget.lease_id)
+    budgets.LIFE.begin_closing(lease_ids=[budget.lease_id])
+    budgets.LIFE.finish(lease_id=budget.lease_id, last_seq=0, now=DELIVERED)
+    market.serve(budget_lease_ids=[budget.lease_id])
 
     posting.post_usage(now=LATER)
 
@@ -230,8 +232,8 @@ def test_a_budget_lease_that_was_closed_still_counts_what_was_used():
     ("broken", "code"),
     [
         ({"provider_id": 999_999}, "provider_missing"),
-        ({"lease_id": 999_999}, "lease_missing"),
-        ({"budget_lease_id": 999_999}, "budget_lease_missing"),
+        ({"lease_ids": [999_999]}, "lease_missing"),
+        ({"budget_lease_ids": [999_999]}, "budget_lease_missing"),
     ],
 )
 def test_a_record_that_names_nothing_is_set_aside_and_stops_nobody(broken, code):
@@ -251,7 +253,7 @@ def test_a_record_that_names_nothing_is_set_aside_and_stops_nobody(broken, code)
 
 def test_a_lease_of_another_customer_does_not_pay():
     market, other = Market(), Market()
-    market.serve(lease_id=other.leases[0].pk)
+    market.serve(lease_ids=[other.leases[0].pk])
 
     posted = posting.post_usage(now=LATER)
 
@@ -335,8 +337,8 @@ def test_posting_costs_few_queries_for_many_records(django_assert_max_num_querie
 
 def test_a_closed_lease_is_not_touched():
     market = Market(lease_nano=1_000_000)
-    leases.begin_closing(lease_ids=[market.leases[0].pk])
-    leases.finish(lease_id=market.leases[0].pk, last_seq=0, now=LATER)
+    leases.LIFE.begin_closing(lease_ids=[market.leases[0].pk])
+    leases.LIFE.finish(lease_id=market.leases[0].pk, last_seq=0, now=LATER)
     market.serve()
 
     posting.post_usage(now=LATER)

@@ -24,7 +24,7 @@ from portal.gateway.threads import DatabaseThreads
 from portal.gateway.tokens import TokenCounters
 from portal.nodes.models import Node
 from tests.factories import gateway as entries
-from tests.factories.billing import Market
+from tests.factories.billing import Market, budget_of
 
 T = TypeVar("T")
 DEMO = Path(__file__).parents[3] / "portal" / "sandbox" / "demo_model"
@@ -118,7 +118,7 @@ def key_entry(row: ApiKey, **values: object) -> KeyEntry:
         public_id=row.public_id,
         organization_id=row.organization_id,
         organization=row.organization.public_id,
-        monthly_cap_nano=row.budget_cap_nano,
+        budgets=(budget_of(row),) if row.budget_cap_nano else (),
         **values,
     )
 

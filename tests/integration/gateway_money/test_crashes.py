@@ -102,7 +102,7 @@ def test_killed_processes_lose_nothing_and_double_nothing(tmp_path):
     assert set(Spool.objects.exclude(pk=goods.market.spool.pk).values_list("state", flat=True)) == {SpoolState.DRAINED}
 
     _post_all()
-    leases.finish_closing(now=clock.now())
+    leases.LIFE.finish_closing(now=clock.now())
     account = credit_account(goods.market)
     charged = sum(row.charge_nano for row in records.values())
     assert (account.held, account.credits - account.debits) == (0, 1000 * NANO_PER_UNIT - charged)

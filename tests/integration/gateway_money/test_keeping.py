@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 
 from portal.billing.models import BudgetLease, BudgetWindow, CreditLease, LeaseState
-from portal.billing.rules import leasing
-from portal.billing.services import budgets, leases
+from portal.billing.rules import leasing, windows
+from portal.billing.services import leases
 from portal.core import clock
 from portal.gateway.credit import BillingUnavailable
 from portal.gateway.settlement import SpoolUnavailable
@@ -31,7 +31,7 @@ def goods() -> Goods:
 
 def _purses(process: Process):
     organization_id = process.goods.key.organization_id
-    return process.credit._credit[organization_id], process.credit._budgets[process.goods.key.id][0]
+    return process.credit._credit[organization_id], process.credit._budgets.all()[0]
 
 
 async def _keep(process: Process) -> None:
@@ -59,7 +59,7 @@ def test_a_lease_that_was_fenced_in_the_database_is_only_wound_up(goods, tmp_pat
             hold = await process.place(HOLD)
             (fenced,) = _purses(process)[0].pool
             fenced.expires_at = time.time() + 300
-            await process.threads.run(leases.begin_closing, lease_ids=[fenced.id])
+            await process.threads.run(leases.LIFE.begin_closing, lease_ids=[fenced.id])
             await _keep(process)
             other = await process.place(HOLD)
             process.credit.release(hold, 0)
@@ -69,8 +69,9 @@ def test_a_lease_that_was_fenced_in_the_database_is_only_wound_up(goods, tmp_pat
     fenced, other, left = run(scenario)
 
     assert fenced.is_closing
-    assert other.lease_id != fenced.id
-    assert left == [other.lease_id]
+    ((lease_id, _),) = other.draws().credit
+    assert lease_id != fenced.id
+    assert left == [lease_id]
     assert CreditLease.objects.get(pk=fenced.id).state == LeaseState.CLOSED
 
 
@@ -80,10 +81,10 @@ def test_what_nobody_needs_is_returned_and_forgotten(goods, tmp_path):
             process.credit.release(await process.place(HOLD), 0)
             for purse in _purses(process):
                 purse.taken_at -= 1_000
-            await until("the purses are gone", lambda: not process.credit._credit and not process.credit._budgets)
-            return process.credit._budget_purses, process.credit._budget_of
+            await until("the purses are gone", lambda: not process.credit._credit and not process.credit._budgets.all())
+            return process.credit._budgets.of_organization(goods.key.organization_id)
 
-    assert run(scenario) == ({}, {})
+    assert run(scenario) == []
     assert set(CreditLease.objects.values_list("state", flat=True)) == {LeaseState.CLOSED}
     assert set(BudgetLease.objects.values_list("state", flat=True)) == {LeaseState.CLOSED}
     assert credit_account(goods.market).held == 0
@@ -103,18 +104,17 @@ def test_idle_credit_of_a_rich_organization_goes_back_after_ten_seconds(goods, t
 
 
 def test_each_month_has_a_purse_of_its_own(goods, tmp_path):
-    next_month = budgets.window_end(clock.now()) + timedelta(hours=1)
+    window = windows.window_of(period="month", zone="UTC", at=clock.now())
+    next_month = window.ends_at + timedelta(hours=1)
 
     async def scenario():
         async with running(Process(tmp_path, goods=goods)) as (process,):
             hold = await process.place(HOLD)
-            purse, _ = process.credit._budgets[goods.key.id]
             again = await process.credit.place(key=goods.key, nano=HOLD, now=next_month)
-            fresh, _ = process.credit._budgets[goods.key.id]
             process.credit.release(hold, 10)
-            return purse.pool.held, fresh.pool.held, again.budget_lease_id == hold.budget_lease_id
+            return [drawn.purse.pool.held for drawn in (*hold.budgets, *again.budgets)]
 
-    assert run(scenario) == (0, HOLD, False)
+    assert run(scenario) == [0, HOLD]
     assert BudgetWindow.objects.count() == 2
 
 

@@ -11,7 +11,7 @@ from portal.billing.rules.leasing import Ask
 from portal.billing.services import budgets, posting
 from portal.metering.services import spools
 from tests.factories import metering
-from tests.factories.billing import DELIVERED, Market
+from tests.factories.billing import DELIVERED, Market, budget_of
 
 pytestmark = pytest.mark.django_db
 
@@ -27,7 +27,7 @@ def _market(cap: int) -> Market:
 
 def _grant(market: Market, wanted: int, *, minimum: int | None = None, spool=None, now=DELIVERED):
     return budgets.grant(
-        api_key_id=market.key.pk,
+        terms=budget_of(market.key),
         spool_id=(spool or market.spool).pk,
         ask=Ask(wanted_nano=wanted, minimum_nano=minimum or wanted),
         window_at=now,
@@ -76,7 +76,7 @@ def test_a_raised_cap_counts_at_once_and_a_lowered_one_lends_nothing_more():
 def test_posted_usage_moves_from_leased_to_used():
     market = _market(10 * HOLD)
     granted = _grant(market, 5 * HOLD)
-    market.serve(charge_nano=2 * HOLD, budget_lease_id=granted.lease_id)
+    market.serve(charge_nano=2 * HOLD, budget_lease_ids=[granted.lease_id])
 
     posting.post_usage(now=DELIVERED, limit=10)
 
@@ -88,19 +88,19 @@ def test_posted_usage_moves_from_leased_to_used():
 def test_what_is_idle_returns_and_the_rest_waits_for_posting():
     market = _market(10 * HOLD)
     granted = _grant(market, 5 * HOLD)
-    market.serve(charge_nano=2 * HOLD, budget_lease_id=granted.lease_id)
+    market.serve(charge_nano=2 * HOLD, budget_lease_ids=[granted.lease_id])
 
-    budgets.shrink(lease_id=granted.lease_id, keep_nano=3 * HOLD, now=DELIVERED)
+    budgets.LIFE.shrink(lease_id=granted.lease_id, keep_nano=3 * HOLD)
     with pytest.raises(RecordsMissing):
-        budgets.finish(lease_id=granted.lease_id, last_seq=2, now=DELIVERED)
-    is_closed = budgets.finish(lease_id=granted.lease_id, last_seq=1, now=DELIVERED)
+        budgets.LIFE.finish(lease_id=granted.lease_id, last_seq=2, now=DELIVERED)
+    is_closed = budgets.LIFE.finish(lease_id=granted.lease_id, last_seq=1, now=DELIVERED)
 
     window = BudgetWindow.objects.get()
     assert not is_closed
     assert (window.used_nano, window.leased_nano) == (0, 2 * HOLD)
 
     posting.post_usage(now=DELIVERED, limit=10)
-    assert budgets.finish_closing(now=DELIVERED) == 1
+    assert budgets.LIFE.finish_closing(now=DELIVERED) == 1
     window.refresh_from_db()
     assert (window.used_nano, window.leased_nano) == (2 * HOLD, 0)
 
@@ -110,7 +110,7 @@ def test_a_drained_spool_returns_its_budgets():
     _grant(market, 5 * HOLD)
     spools.mark_drained(public_id=market.spool.public_id, now=DELIVERED)
 
-    assert budgets.finish_spool(spool_id=market.spool.pk, now=DELIVERED) == 0
+    assert budgets.LIFE.finish_spool(spool_id=market.spool.pk, now=DELIVERED) == 0
 
     assert BudgetLease.objects.get().state == LeaseState.CLOSED
     assert BudgetWindow.objects.get().leased_nano == 0
@@ -121,10 +121,10 @@ def test_a_charge_beyond_the_lease_or_after_its_end_is_refused():
     granted = _grant(market, HOLD)
 
     with pytest.raises(LeaseOverdrawn):
-        budgets.apply_usage(budget_lease_id=granted.lease_id, charge_nano=HOLD + 1)
-    budgets.finish(lease_id=granted.lease_id, last_seq=0, now=DELIVERED)
+        budgets.LIFE.charge(lease_id=granted.lease_id, charge_nano=HOLD + 1)
+    budgets.LIFE.finish(lease_id=granted.lease_id, last_seq=0, now=DELIVERED)
     with pytest.raises(LeaseClosed):
-        budgets.apply_usage(budget_lease_id=granted.lease_id, charge_nano=1)
+        budgets.LIFE.charge(lease_id=granted.lease_id, charge_nano=1)
 
     window = BudgetWindow.objects.get()
     assert (window.used_nano, window.leased_nano) == (0, 0)
@@ -135,20 +135,20 @@ def test_renewing_begins_a_new_term_and_fencing_ends_it():
     granted = _grant(market, HOLD)
     later = DELIVERED + timedelta(minutes=10)
 
-    renewed = budgets.renew(lease_ids=[granted.lease_id], now=later)
-    fenced = budgets.begin_closing_expired(now=later + leasing.TERM)
+    renewed = budgets.LIFE.renew(lease_ids=[granted.lease_id], now=later)
+    fenced = budgets.LIFE.begin_closing_expired(now=later + leasing.TERM)
 
     assert granted.expires_at == DELIVERED + leasing.TERM
     assert renewed == {granted.lease_id: later + leasing.TERM}
     assert fenced == [granted.lease_id]
-    assert budgets.renew(lease_ids=fenced, now=later) == {}
+    assert budgets.LIFE.renew(lease_ids=fenced, now=later) == {}
 
 
 def test_a_late_call_still_takes_from_the_month_it_is_for():
     market = _market(10 * HOLD)
 
     late = budgets.grant(
-        api_key_id=market.key.pk,
+        terms=budget_of(market.key),
         spool_id=market.spool.pk,
         ask=Ask(HOLD, HOLD),
         window_at=datetime(2026, 11, 30, 23, 59, 59, tzinfo=UTC),

@@ -63,12 +63,15 @@ def test_promotional_credit_is_lent_first_and_each_account_has_one_lease():
     assert CreditLease.objects.count() == 2
 
 
-def test_a_remainder_that_carries_no_hold_is_passed_over():
+def test_a_promotional_rest_is_lent_first_and_paid_credit_for_what_it_lacks():
     market = Market(paid_nano=100 * HOLD, promo_nano=HOLD // 2, lease_nano=0)
 
     granted = _grant(market, HOLD)
 
-    assert [(lease.granted, lease.is_promotional) for lease in granted.leases] == [(HOLD, False)]
+    assert [(lease.granted, lease.is_promotional) for lease in granted.leases] == [
+        (HOLD // 2, True),
+        (HOLD // 2, False),
+    ]
 
 
 def test_what_lies_idle_is_counted_before_more_is_lent():
@@ -108,15 +111,15 @@ def test_an_organization_without_credit_gets_nothing():
 
     granted = leases.grant(organization_id=penniless.pk, spool_id=market.spool.pk, ask=Ask(HOLD, HOLD), now=OPENED)
 
-    assert (granted.leases, granted.balance_nano, granted.largest_balance_nano) == ((), 0, 0)
+    assert (granted.leases, granted.balance_nano) == ((), 0)
 
 
 def test_shrinking_returns_what_is_not_kept():
     market = Market(paid_nano=100 * HOLD, lease_nano=0)
     lease = _grant(market, 30 * HOLD).leases[0]
 
-    size = leases.shrink(lease_id=lease.lease_id, keep_nano=4 * HOLD, now=OPENED)
-    again = leases.shrink(lease_id=lease.lease_id, keep_nano=9 * HOLD, now=OPENED)
+    size = leases.LIFE.shrink(lease_id=lease.lease_id, keep_nano=4 * HOLD)
+    again = leases.LIFE.shrink(lease_id=lease.lease_id, keep_nano=9 * HOLD)
 
     assert (size, again) == (4 * HOLD, 4 * HOLD)
     assert _credit(market.customer).held == 4 * HOLD
@@ -139,7 +142,7 @@ def test_a_charge_beyond_the_lease_is_refused():
     lease = market.leases[0]
 
     with pytest.raises(LeaseOverdrawn):
-        leases.apply_usage(lease_id=lease.pk, charge_nano=HOLD + 1)
+        leases.LIFE.charge(lease_id=lease.pk, charge_nano=HOLD + 1)
 
     lease.refresh_from_db()
     assert (lease.used, _credit(market.customer).held) == (0, HOLD)
@@ -147,12 +150,12 @@ def test_a_charge_beyond_the_lease_is_refused():
 
 def test_an_unknown_or_closed_lease_takes_no_charge():
     market = Market(paid_nano=100 * HOLD, lease_nano=HOLD)
-    leases.finish(lease_id=market.leases[0].pk, last_seq=0, now=OPENED)
+    leases.LIFE.finish(lease_id=market.leases[0].pk, last_seq=0, now=OPENED)
 
     with pytest.raises(LeaseClosed):
-        leases.apply_usage(lease_id=market.leases[0].pk, charge_nano=1)
+        leases.LIFE.charge(lease_id=market.leases[0].pk, charge_nano=1)
     with pytest.raises(LeaseUnknown):
-        leases.apply_usage(lease_id=10**9, charge_nano=1)
+        leases.LIFE.charge(lease_id=10**9, charge_nano=1)
 
     assert _credit(market.customer).held == 0
 
@@ -163,10 +166,10 @@ def test_the_rest_returns_only_after_the_last_record_is_in():
     market.serve(charge_nano=HOLD)
 
     with pytest.raises(RecordsMissing):
-        leases.finish(lease_id=lease.pk, last_seq=2, now=OPENED)
+        leases.LIFE.finish(lease_id=lease.pk, last_seq=2, now=OPENED)
     assert _credit(market.customer).held == 10 * HOLD
 
-    is_closed = leases.finish(lease_id=lease.pk, last_seq=1, now=OPENED)
+    is_closed = leases.LIFE.finish(lease_id=lease.pk, last_seq=1, now=OPENED)
 
     lease.refresh_from_db()
     assert not is_closed
@@ -177,11 +180,11 @@ def test_the_rest_returns_only_after_the_last_record_is_in():
 def test_a_closing_lease_closes_when_its_charges_are_posted():
     market = Market(paid_nano=100 * HOLD, lease_nano=10 * HOLD)
     market.serve(charge_nano=HOLD)
-    leases.finish(lease_id=market.leases[0].pk, last_seq=1, now=OPENED)
+    leases.LIFE.finish(lease_id=market.leases[0].pk, last_seq=1, now=OPENED)
 
-    before = leases.finish_closing(now=OPENED)
+    before = leases.LIFE.finish_closing(now=OPENED)
     posting.post_usage(now=OPENED, limit=10)
-    after = leases.finish_closing(now=OPENED)
+    after = leases.LIFE.finish_closing(now=OPENED)
 
     lease = CreditLease.objects.get()
     assert (before, after) == (0, 1)
@@ -193,9 +196,9 @@ def test_a_spools_leases_return_when_it_is_drained():
     market = Market(paid_nano=100 * HOLD, promo_nano=HOLD, lease_nano=10 * HOLD)
 
     with pytest.raises(RecordsMissing):
-        leases.finish_spool(spool_id=market.spool.pk, now=OPENED)
+        leases.LIFE.finish_spool(spool_id=market.spool.pk, now=OPENED)
     spools.mark_drained(public_id=market.spool.public_id, now=OPENED)
-    left = leases.finish_spool(spool_id=market.spool.pk, now=OPENED)
+    left = leases.LIFE.finish_spool(spool_id=market.spool.pk, now=OPENED)
 
     assert left == 0
     assert (_credit(market.customer).held, _promo(market.customer).held) == (0, 0)
@@ -204,9 +207,9 @@ def test_a_spools_leases_return_when_it_is_drained():
 def test_an_expired_lease_is_fenced_but_keeps_its_credit():
     market = Market(paid_nano=100 * HOLD, lease_nano=10 * HOLD)
 
-    early = leases.begin_closing_expired(now=OPENED + leasing.TERM - timedelta(seconds=1))
-    fenced = leases.begin_closing_expired(now=OPENED + leasing.TERM)
-    renewed = leases.renew(lease_ids=fenced, now=OPENED)
+    early = leases.LIFE.begin_closing_expired(now=OPENED + leasing.TERM - timedelta(seconds=1))
+    fenced = leases.LIFE.begin_closing_expired(now=OPENED + leasing.TERM)
+    renewed = leases.LIFE.renew(lease_ids=fenced, now=OPENED)
 
     assert (early, fenced, renewed) == ([], [market.leases[0].pk], {})
     assert _credit(market.customer).held == 10 * HOLD
@@ -214,7 +217,7 @@ def test_an_expired_lease_is_fenced_but_keeps_its_credit():
 
 def test_a_fenced_lease_is_not_enlarged_a_new_one_is_opened():
     market = Market(paid_nano=100 * HOLD, lease_nano=10 * HOLD)
-    leases.begin_closing(lease_ids=[market.leases[0].pk])
+    leases.LIFE.begin_closing(lease_ids=[market.leases[0].pk])
 
     granted = _grant(market, 5 * HOLD)
 
@@ -226,7 +229,7 @@ def test_renewing_begins_a_new_term():
     market = Market(paid_nano=100 * HOLD, lease_nano=HOLD)
     later = OPENED + timedelta(minutes=10)
 
-    renewed = leases.renew(lease_ids=[market.leases[0].pk], now=later)
+    renewed = leases.LIFE.renew(lease_ids=[market.leases[0].pk], now=later)
 
     assert renewed == {market.leases[0].pk: later + leasing.TERM}
 

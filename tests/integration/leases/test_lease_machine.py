@@ -8,14 +8,15 @@ from hypothesis import strategies as st
 from portal.billing.models import BudgetWindow, CreditLease, LeaseState, LedgerAccount
 from portal.billing.rules.leasing import Ask
 from portal.billing.services import budgets, lease_sweep, leases, posting, recovery
-from portal.gateway.lease_pool import Fetched, Lease, LeasePool
+from portal.gateway.lease_pool import Fetched, LeasePool, Part, settle
+from portal.metering.rules.draws import Draws, columns
 from portal.metering.services import spools
 from tests.factories import metering
-from tests.factories.billing import OPENED, Market
+from tests.factories.billing import OPENED, Market, budget_of
 
 pytestmark = pytest.mark.django_db
 
-PAID, CAP = 1_000, 700
+PAID, PROMO, CAP = 1_000, 150, 700
 NOW = OPENED.timestamp()
 
 steps = st.lists(
@@ -38,7 +39,7 @@ class _Process:
         self.market = market
         self.spool = metering.spool(now=OPENED)
         self.credit, self.budget = LeasePool(), LeasePool()
-        self.holds: list[tuple[Lease, Lease, int]] = []
+        self.holds: list[tuple[list[Part], list[Part], int]] = []
 
     def grant(self, nano: int) -> None:
         granted = leases.grant(
@@ -49,7 +50,7 @@ class _Process:
         )
         self.credit.absorb([Fetched(row.lease_id, row.granted, row.expires_at.timestamp()) for row in granted.leases])
         budget = budgets.grant(
-            api_key_id=self.market.key.pk,
+            terms=budget_of(self.market.key),
             spool_id=self.spool.pk,
             ask=Ask(nano, 1, idle_nano=self.budget.idle_by_lease()),
             window_at=OPENED,
@@ -64,34 +65,33 @@ class _Process:
         if budget and credit:
             self.holds.append((credit, budget, nano))
         elif budget:
-            self.budget.settle(budget.id, nano=nano, used=0)
+            settle(budget, used=0)
 
     def charge(self, percent: int) -> None:
         if not self.holds:
             return
         credit, budget, nano = self.holds.pop(0)
         used = nano * percent // 100
-        self.credit.settle(credit.id, nano=nano, used=used)
-        self.budget.settle(budget.id, nano=nano, used=used)
-        self.market.serve(
-            charge_nano=used,
-            hold_nano=nano,
-            lease_id=credit.id,
-            budget_lease_id=budget.id,
-            spool_id=self.spool.public_id,
-        )
+        settle(credit, used=used)
+        settle(budget, used=used)
+        held = Draws(_named(credit), [_named(budget)])
+        self.market.serve(charge_nano=used, spool_id=self.spool.public_id, **columns(charge_nano=used, draws=held))
 
     def return_idle(self) -> None:
         for pool, service in ((self.credit, leases), (self.budget, budgets)):
             for lease in pool:
-                lease.granted = service.shrink(lease_id=lease.id, keep_nano=lease.used + lease.held, now=OPENED)
+                lease.granted = service.LIFE.shrink(lease_id=lease.id, keep_nano=lease.used + lease.held)
 
     def die(self) -> None:
         """Open holds vanish with the process; its records are in, so the spool is drained."""
         spools.mark_drained(public_id=self.spool.public_id, now=OPENED)
-        leases.finish_spool(spool_id=self.spool.pk, now=OPENED)
-        budgets.finish_spool(spool_id=self.spool.pk, now=OPENED)
+        leases.LIFE.finish_spool(spool_id=self.spool.pk, now=OPENED)
+        budgets.LIFE.finish_spool(spool_id=self.spool.pk, now=OPENED)
         self.__init__(self.market)
+
+
+def _named(parts: list[Part]) -> list[tuple[int, int]]:
+    return [(part.lease.id, part.nano) for part in parts]
 
 
 def _check(market: Market, processes: list[_Process]) -> None:
@@ -116,7 +116,7 @@ def _check(market: Market, processes: list[_Process]) -> None:
 @given(steps=steps)
 def test_no_sequence_overdraws_anything_and_in_the_end_everything_is_returned(steps):
     with transaction.atomic():
-        market = Market(paid_nano=PAID, lease_nano=0)
+        market = Market(paid_nano=PAID, promo_nano=PROMO, lease_nano=0)
         market.key.budget_cap_nano = CAP
         market.key.save()
         processes = [_Process(market), _Process(market)]

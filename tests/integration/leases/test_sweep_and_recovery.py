@@ -17,7 +17,7 @@ from portal.metering.errors import SpoolClosed, SpoolNotEmpty, SpoolUnknown, Usa
 from portal.metering.models import Spool, SpoolState
 from portal.metering.services import ingest, spools
 from tests.factories import metering
-from tests.factories.billing import OPENED, Market
+from tests.factories.billing import OPENED, Market, budget_of
 
 pytestmark = pytest.mark.django_db
 
@@ -105,7 +105,7 @@ def _budget(market: Market) -> BudgetWindow:
     market.key.budget_cap_nano = 10 * HOLD
     market.key.save()
     ask = Ask(HOLD, HOLD)
-    budgets.grant(api_key_id=market.key.pk, spool_id=market.spool.pk, ask=ask, window_at=OPENED, now=OPENED)
+    budgets.grant(terms=budget_of(market.key), spool_id=market.spool.pk, ask=ask, window_at=OPENED, now=OPENED)
     return BudgetWindow.objects.get()
 
 

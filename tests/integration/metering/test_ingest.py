@@ -88,7 +88,13 @@ def test_a_free_attempt_beside_a_charged_one_is_stored():
     spool = make.spool()
     first, second = _batch(spool, 2)
     free = dataclasses.replace(
-        second, request_id=first.request_id, attempt=2, charge_nano=0, provider_nano=0, platform_nano=0
+        second,
+        request_id=first.request_id,
+        attempt=2,
+        charge_nano=0,
+        lease_charges=[0],
+        provider_nano=0,
+        platform_nano=0,
     )
 
     ingest.ingest(spool=spool.public_id, rows=[free, first], now=make.AT)

@@ -81,9 +81,9 @@ def test_an_unknown_dimension_is_refused():
 
 
 def test_what_a_reader_has_not_taken_is_summed_by_lease():
-    make.usage_record(lease_id=5, budget_lease_id=9)
-    make.usage_record(lease_id=5)
-    make.usage_record(lease_id=6)
+    make.usage_record(lease_ids=[5], budget_lease_ids=[9])
+    make.usage_record(lease_ids=[5])
+    make.usage_record(lease_ids=[6])
 
     assert queued.queued_charge(reader=Reader.BILLING, lease_id=5) == 4_000
     assert queued.queued_budget_charge(reader=Reader.BILLING, budget_lease_id=9) == 2_000

@@ -4,7 +4,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, precondition, rule
 
-from portal.gateway.lease_pool import Fetched, LeasePool
+from portal.gateway.lease_pool import Fetched, LeasePool, Part, settle
+from portal.metering.rules.draws import spread
 
 NOW = 1_000_000.0
 TERM = 900.0
@@ -16,12 +17,32 @@ def _pool(*sizes: int) -> LeasePool:
     return pool
 
 
-def test_the_first_lease_that_can_carry_it_is_taken():
+def _named(parts: list[Part]) -> list[tuple[int, int]]:
+    return [(part.lease.id, part.nano) for part in parts]
+
+
+def test_a_hold_takes_from_the_first_lease_first_and_from_as_many_as_it_needs():
     pool = _pool(5, 100)
 
-    assert pool.take(10, NOW).id == 2
-    assert pool.take(5, NOW).id == 1
+    assert _named(pool.take(10, NOW)) == [(1, 5), (2, 5)]
+    assert _named(pool.take(5, NOW)) == [(2, 5)]
     assert pool.take(91, NOW) is None
+    assert pool.held == 15
+
+
+def test_a_request_that_costs_nothing_still_names_a_lease():
+    assert _named(_pool(0).take(0, NOW)) == [(1, 0)]
+    assert _pool().take(0, NOW) is None
+
+
+def test_a_charge_is_taken_from_the_first_parts_wholly():
+    pool = _pool(60, 50)
+    parts = pool.take(100, NOW)
+
+    settle(parts, used=75, seq=7)
+
+    assert [(lease.used, lease.held, lease.last_seq) for lease in pool] == [(60, 0, 7), (15, 0, 7)]
+    assert pool.idle == 35
 
 
 def test_a_lease_is_not_spent_from_in_its_last_minute():
@@ -33,23 +54,24 @@ def test_a_lease_is_not_spent_from_in_its_last_minute():
 
 def test_a_lease_that_the_database_no_longer_names_is_only_wound_up():
     pool = _pool(100)
-    lease = pool.take(10, NOW)
+    parts = pool.take(10, NOW)
+    lease = parts[0].lease
     pool.absorb([Fetched(2, 50, NOW + TERM)])
 
-    assert pool.take(10, NOW).id == 2
+    assert _named(pool.take(10, NOW)) == [(2, 10)]
     assert lease.is_closing
-    pool.settle(lease.id, nano=10, used=4, seq=7)
+    settle(parts, used=4, seq=7)
     assert (lease.used, lease.held, lease.last_seq) == (4, 0, 7)
     assert pool.idle_by_lease() == {2: 40}
 
 
 def test_what_was_settled_is_spent_and_the_rest_is_idle_again():
     pool = _pool(100)
-    lease = pool.take(60, NOW)
+    parts = pool.take(60, NOW)
 
-    pool.settle(lease.id, nano=60, used=25)
+    settle(parts, used=25)
 
-    assert (pool.idle, pool.held, lease.used) == (75, 0, 25)
+    assert (pool.idle, pool.held, parts[0].lease.used) == (75, 0, 25)
 
 
 class LeaseMachine(RuleBasedStateMachine):
@@ -85,17 +107,15 @@ class LeaseMachine(RuleBasedStateMachine):
         pool.absorb([Fetched(lease_id, self.database[lease_id][0], NOW + TERM)])
 
     @rule(target=holds, process=st.integers(0, 2), nano=st.integers(1, 100))
-    def place(self, process: int, nano: int) -> tuple[int, int, int]:
-        lease = self.pools[process].take(nano, NOW)
-        return (process, lease.id, nano) if lease else (process, 0, 0)
+    def place(self, process: int, nano: int) -> list[Part]:
+        return self.pools[process].take(nano, NOW) or []
 
     @rule(hold=consumes(holds), share=st.floats(0, 1))
-    def settle(self, hold: tuple[int, int, int], share: float) -> None:
-        process, lease_id, nano = hold
-        if lease_id:
-            used = int(nano * share)
-            self.pools[process].settle(lease_id, nano=nano, used=used)
-            self.unposted.append((lease_id, used))
+    def settle(self, hold: list[Part], share: float) -> None:
+        sizes = [part.nano for part in hold]
+        used = int(sum(sizes) * share)
+        settle(hold, used=used)
+        self.unposted += zip([part.lease.id for part in hold], spread(used, sizes), strict=True)
 
     @rule(process=st.integers(0, 2))
     def return_idle(self, process: int) -> None:

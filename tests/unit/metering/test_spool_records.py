@@ -1,9 +1,11 @@
 """A spool record comes back as it was written, and the same record has the same hash for ever."""
 
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from uuid import UUID
 
 from portal.metering.rules import spool_records
+from portal.metering.rules.draws import Draws
 from portal.metering.rules.spool_records import MarkRecord, OpenRecord, PinnedPrice
 
 REQUEST = "01930000-0000-7000-8000-000000000001"
@@ -18,9 +20,6 @@ OPEN = OpenRecord(
         "model_id": 5,
         "price_version_id": 6,
         "share_bps": 8000,
-        "lease_id": 7,
-        "budget_lease_id": None,
-        "hold_nano": 9_000,
         "is_stream": True,
         "endpoint": "chat/completions",
         "node_class": "house",
@@ -29,6 +28,7 @@ OPEN = OpenRecord(
         "routing": {"by": "only"},
     },
     price=PinnedPrice(1, 2, 3, 4),
+    draws=Draws([[7, 9_000]], [[[8, 4_000], [9, 5_000]]]),
     requested_at=1_764_547_199.9,
     opened_at=1_764_547_200.5,
     prompt_bound=100,
@@ -37,6 +37,11 @@ OPEN = OpenRecord(
     end_tokens=1,
 )
 CLOSE = {
+    "hold_nano": 9_000,
+    "lease_ids": [7],
+    "lease_charges": [100],
+    "budget_lease_ids": [8, 9],
+    "budget_charges": [100, 0],
     "prompt_tokens": 10,
     "cached_tokens": 0,
     "completion_tokens": 5,
@@ -68,9 +73,11 @@ def _row(**changes: object):
 
 def test_open_and_mark_records_round_trip():
     mark = MarkRecord(1.5, None, 10, 1, None, 3, None, 4)
+    grown = replace(mark, draws=Draws([[7, 12_000]], []))
 
     assert spool_records.decode_open(spool_records.encode_open(OPEN)) == OPEN
     assert spool_records.decode_mark(spool_records.encode_mark(mark)) == mark
+    assert spool_records.decode_mark(spool_records.encode_mark(grown)) == grown
 
 
 def test_open_and_close_make_the_usage_row():
@@ -93,4 +100,4 @@ def test_an_answer_without_a_first_token_has_none():
 def test_the_hash_is_the_same_for_the_same_record_and_differs_with_any_field():
     assert _row().content_hash() == _row().content_hash()
     assert _row().content_hash() != _row(completion_tokens=6).content_hash()
-    assert _row().content_hash() == "5d80f281086f8465f4f3e09b5e3982f94ab4c5243d2d1fe51d7762669592fa63"
+    assert _row().content_hash() == "e1db7fad5256d84e2e3bed04a90b447a367585a0e253fab49bcf25157c375626"
