@@ -12,6 +12,7 @@ from portal.gateway.fields.messages import MAX_MESSAGES
 _MAX_BLOCKS: Final = 2_048
 _MAX_ID: Final = 128
 _ROLES: Final = frozenset({"assistant", "system", "user"})
+_ATTRIBUTION: Final = "x-anthropic-billing-header"
 _THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 
 Row = dict[str, Any]
@@ -22,7 +23,7 @@ def messages(raw: dict[str, Any], notes: Notes) -> list[Row]:
     """Return the chat's messages. Raises ApiError naming what cannot be said in a chat."""
     rows: list[Row] = []
     if raw.get("system") is not None:
-        system = _text(raw["system"], "system", notes)
+        system = _system(raw["system"], notes)
         if system:
             rows.append({"role": "system", "content": system})
     turns = values.array(raw.get("messages"), "messages", longest=MAX_MESSAGES, shortest=1)
@@ -33,6 +34,24 @@ def messages(raw: dict[str, Any], notes: Notes) -> list[Row]:
         message = "The last message must be the user's: a text of the assistant's is not continued here."
         raise unsupported(message, param=f"messages[{len(turns) - 1}].role")
     return rows
+
+
+def _system(value: object, notes: Notes) -> str:
+    """Return the system prompt without the line that tells a provider whose client it is.
+
+    It differs from request to request and would keep the rest of the prompt out of every prefix cache.
+    """
+    if not isinstance(value, list):
+        return _text(value, "system", notes)
+    rest = [block for block in value if not _is_attribution(block)]
+    if len(rest) < len(value):
+        notes.ignore(f"system.{_ATTRIBUTION}")
+    return _text(rest, "system", notes)
+
+
+def _is_attribution(block: object) -> bool:
+    text = block.get("text") if isinstance(block, dict) else None
+    return isinstance(text, str) and text.startswith(f"{_ATTRIBUTION}:")
 
 
 def _turn(value: object, param: str, rows: list[Row], notes: Notes) -> str:
