@@ -10,6 +10,7 @@ import pwd
 import signal
 import subprocess
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -128,8 +129,8 @@ def start_postgres(folder: Path, *, is_durable: bool = True, port: int = 0) -> S
     raise ServerDidNotStart(f"PostgreSQL did not start: {_tail(log)}")
 
 
-def start_valkey(folder: Path, *, port: int = 0) -> Server:
-    """Start Valkey with its files in `folder`. Raises ServerDidNotStart."""
+def start_valkey(folder: Path, *, port: int = 0, options: Mapping[str, str] | None = None) -> Server:
+    """Start Valkey with its files in `folder`; `options` are settings of its own. Raises ServerDidNotStart."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     port = port or processes.free_port()
     log = folder / "valkey.log"
@@ -146,6 +147,7 @@ def start_valkey(folder: Path, *, port: int = 0) -> Server:
             "",
             "--appendonly",
             "yes",
+            *(part for name, value in (options or {}).items() for part in (f"--{name}", value)),
         ],
         log=log,
     )

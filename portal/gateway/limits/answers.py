@@ -9,6 +9,12 @@ from portal.gateway.limits.shares import Share
 
 _MINUTE_S: Final = 60.0
 _PARALLEL_RETRY_S: Final = 1.0
+_REQUESTS: Final = (
+    b"x-ratelimit-limit-requests",
+    b"x-ratelimit-remaining-requests",
+    b"x-ratelimit-reset-requests",
+)
+_TOKENS: Final = (b"x-ratelimit-limit-tokens", b"x-ratelimit-remaining-tokens", b"x-ratelimit-reset-tokens")
 _OVER: Final = {"key": "", "project": ", over all its keys,", "organization": ", over all its keys and projects,"}
 
 
@@ -22,14 +28,9 @@ class LimitReached(ApiError):
 
 def headers(owners: Sequence[Owner], now: float) -> Headers:
     """Return x-ratelimit-*: of the owner that has least left, requests and tokens each."""
-    lines: Headers = ()
-    for name, shares in (
-        (b"requests", [owner.requests for owner in owners if owner.requests.size]),
-        (b"tokens", [owner.tokens for owner in owners if owner.tokens.size]),
-    ):
-        if shares:
-            lines += _lines(name, shares, now)
-    return lines
+    requests = [owner.requests for owner in owners if owner.requests.size]
+    tokens = [owner.tokens for owner in owners if owner.tokens.size]
+    return (*_lines(_REQUESTS, requests, now), *_lines(_TOKENS, tokens, now))
 
 
 def duration(seconds: float) -> bytes:
@@ -81,13 +82,18 @@ def _too_fast(owner: Owner, share: Share, units: int, owners: Sequence[Owner], n
     return LimitReached("rate_limit_exceeded", message, retry_after_s=wait_s, limits=headers(owners, now))
 
 
-def _lines(name: bytes, shares: list[Share], now: float) -> Headers:
-    tightest, left = shares[0], shares[0].remaining(now)
+def _lines(names: tuple[bytes, bytes, bytes], shares: list[Share], now: float) -> Headers:
+    if not shares:
+        return ()
+    tightest = shares[0]
+    left = tightest.remaining(now)
     for share in shares[1:]:
         if (other := share.remaining(now)) < left:
             tightest, left = share, other
+    limit, remaining, reset = names
+    wait_s = max(0.0, (tightest.size - left) * _MINUTE_S / tightest.size)
     return (
-        (b"x-ratelimit-limit-" + name, b"%d" % tightest.size),
-        (b"x-ratelimit-remaining-" + name, b"%d" % max(0, left)),
-        (b"x-ratelimit-reset-" + name, duration(tightest.reset_s(now))),
+        (limit, b"%d" % tightest.size),
+        (remaining, b"%d" % left if left > 0 else b"0"),
+        (reset, duration(wait_s)),
     )

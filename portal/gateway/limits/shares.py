@@ -85,8 +85,8 @@ class Share:
         """Return what could be spent now, as far as this process knows."""
         if self._alone is not None:
             return self.hand + max(0.0, self._alone.refill(now))
-        shared = self._shared(now)
-        return min(self.size, shared + self.hand + self.back - self.spent)
+        left = self._shared(now) + self.hand + self.back - self.spent
+        return left if left < self.size else self.size
 
     def wait_s(self, units: float, now: float) -> float:
         """Return after how long the minute has room for `units`."""
@@ -114,7 +114,9 @@ class Share:
     def _shared(self, now: float) -> float:
         if self.at == -math.inf:
             return float(self.size)
-        return min(self.size - self.recorded, self.level + (now - self.at) * self.size / _MINUTE_S)
+        level = self.level + (now - self.at) * self.size / _MINUTE_S
+        most = self.size - self.recorded
+        return level if level < most else most
 
 
 class _Alone:

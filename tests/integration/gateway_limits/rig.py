@@ -79,6 +79,12 @@ class Gateways:
         for link in self.links:
             link.fixed_now += round(seconds * 1_000_000)
 
+    def die(self, number: int) -> None:
+        """Let a process say and hear nothing more, as after kill -9."""
+        self.limiters[number]._keeping.cancel()
+        self.links[number]._beating.cancel()
+        self.links[number].is_up = False
+
     async def enter(self, number: int, entry: KeyEntry) -> Slot:
         return await self.limiters[number].enter(entry, now=self.watch())
 

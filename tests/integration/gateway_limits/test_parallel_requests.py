@@ -78,7 +78,7 @@ async def test_places_of_a_dead_process_are_free_after_its_lease() -> None:
     async with gateways(settings.REDIS_URL, lease_s=10.0) as two:
         held = await two.admitted(0, entry, at_most=3)
         before = await two.admitted(1, entry, at_most=10)
-        two[0]._keeping.cancel()  # it renews nothing any more, as after kill -9
+        two.die(0)
         two.pass_time(9.9)
         nearly = await two.admitted(1, entry, at_most=10)
         two.pass_time(0.2)
