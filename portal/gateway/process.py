@@ -130,6 +130,7 @@ class GatewayProcess:
         with suppress(TimeoutError):
             async with asyncio.timeout(self.config.drain_s):
                 await self.limiter.until_idle()
+                await self.hub.until_idle()
 
     async def stop(self) -> None:
         """Stop the parts in the reverse order; what is spooled stays spooled."""

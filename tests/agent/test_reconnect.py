@@ -1,13 +1,15 @@
 """The tunnel comes back: at once after a restart, in its own time else, with a new session where that is wanted."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 from poolhouse_agent.runtime import Agent
 from poolhouse_agent.tunnel import keeper
 
-from tests.fakes.pool import GOAWAY, Pool
+from tests.fakes.pool import CANCEL, GOAWAY, Pool, Tunnel
 
+LONG = {"messages": [{"role": "user", "content": "write 2000 words"}], "stream": True, "max_tokens": 40}
 SHORT = {"messages": [{"role": "user", "content": "hello"}], "max_tokens": 3}
 
 
@@ -25,6 +27,43 @@ async def test_after_goaway_running_requests_end_first(pool: Pool, serving: Agen
     assert running.failure is None
     assert again.generation == tunnel.generation
     assert (await again.ask(SHORT)).failure is None
+
+
+async def test_after_goaway_the_next_tunnel_serves_while_the_old_one_ends(
+    pool: Pool, serving: Agent, behave: Callable[[str], None]
+) -> None:
+    tunnel = await pool.tunnel()
+    behave("slow")
+    stream = await tunnel.begin(LONG | {"max_tokens": 8})
+    await tunnel.until(lambda: bool(tunnel.answers[stream].body))
+    behave("honest")
+
+    await tunnel.send(GOAWAY, 0)
+    again = await pool.tunnel(after=1)
+    late = await again.ask(SHORT)
+
+    assert late.failure is None
+    assert again.generation == tunnel.generation
+    assert not tunnel.answers[stream].is_ended
+    assert (await tunnel.finish(stream)).failure is None
+
+
+async def test_a_gateway_that_goes_away_again_and_again_opens_few_tunnels(
+    pool: Pool, serving: Agent, behave: Callable[[str], None]
+) -> None:
+    behave("slow")
+    begun: list[tuple[Tunnel, int]] = []
+    for number in range(keeper._MAX_ENDING + 1):
+        tunnel = await pool.tunnel(after=number)
+        begun.append((tunnel, await tunnel.begin(LONG)))
+        await tunnel.until(lambda: bool(begun[-1][0].answers[begun[-1][1]].body))
+        await tunnel.send(GOAWAY, 0)
+    await asyncio.sleep(0.3)
+
+    assert len(pool.tunnels) == keeper._MAX_ENDING + 1
+    for tunnel, stream in begun:
+        await tunnel.send(CANCEL, stream)
+    await pool.tunnel(after=keeper._MAX_ENDING + 1)
 
 
 async def test_a_restarting_gateway_is_met_again_at_once(pool: Pool, serving: Agent) -> None:

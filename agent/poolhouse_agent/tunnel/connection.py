@@ -53,7 +53,7 @@ _ENDINGS = {4401: Ending.SESSION_INVALID, 4409: Ending.SUPERSEDED, 4400: Ending.
 
 
 class Connection:
-    """Serves one WebSocket until it ends."""
+    """Serves one WebSocket until it ends. `leaving` is set once the gateway sends no more requests on it."""
 
     def __init__(
         self, socket: aiohttp.ClientWebSocketResponse, *, serving: Serving, http: aiohttp.ClientSession
@@ -62,9 +62,9 @@ class Connection:
         self._serving = serving
         self._http = http
         self._streams: dict[int, tuple[Stream, asyncio.Task[None]]] = {}
+        self.leaving = asyncio.Event()
         self._bodies = Bodies()
         self._newest = 0
-        self._is_leaving = False
         self._chores: set[asyncio.Task[None]] = set()
 
     async def serve(self) -> Ending:
@@ -86,7 +86,7 @@ class Connection:
             if message.type is not aiohttp.WSMsgType.BINARY:
                 raise ProtocolError(f"a message of type {message.type.name}")
             self._handle(frames.decode(message.data))
-        if self._is_leaving:
+        if self.leaving.is_set():
             return Ending.GOAWAY
         return _ENDINGS.get(self._socket.close_code or 0, Ending.LOST)
 
@@ -99,7 +99,7 @@ class Connection:
                 if whole := self._bodies.add(frame.stream, frame.payload):
                     self._start(frame.stream, *whole)
             case FrameType.GOAWAY:
-                self._is_leaving = True
+                self.leaving.set()
                 self._leave_when_idle()
             case FrameType.CANCEL:
                 if self._find(frame):
@@ -123,7 +123,7 @@ class Connection:
             raise ProtocolError(f"stream {frame.stream} opened twice or out of order")
         head, piece = frames.read_request(frame.payload)
         self._newest = frame.stream
-        if self._is_leaving:
+        if self.leaving.is_set():
             self._refuse(frame.stream, "draining")
             return
         try:
@@ -170,7 +170,7 @@ class Connection:
             await stream.fail("canceled")
 
     def _leave_when_idle(self) -> None:
-        if self._is_leaving and not self._streams and not self._bodies and not self._socket.closed:
+        if self.leaving.is_set() and not self._streams and not self._bodies and not self._socket.closed:
             self._chore(self._close())
 
     async def _close(self) -> None:

@@ -21,6 +21,7 @@ _LONGEST_DELAY_S = 30.0
 _AT_ONCE_S = 0.05
 _NO_SESSION_S = 0.2
 _STEADY_S = 10.0
+_MAX_ENDING = 4
 _PING_S = 20.0
 _CONNECT_S = 15.0
 _UNAUTHORIZED = 401
@@ -46,13 +47,17 @@ class TunnelKeeper:
         self._engines = engines
         self._backoff = Backoff(first_s=_FIRST_DELAY_S, longest_s=_LONGEST_DELAY_S)
         self._tls = ssl.create_default_context() if server.startswith("https:") else True
+        self._ending: set[asyncio.Task[Ending]] = set()
         self.is_connected = False
 
     async def run(self) -> None:
         """Serve the pool until cancelled."""
-        while True:
-            delay = await self._once()
-            await asyncio.sleep(delay)
+        try:
+            while True:
+                delay = await self._once()
+                await asyncio.sleep(delay)
+        finally:
+            await self._cut(self._ending)
 
     async def _once(self) -> float:
         """Hold one connection from start to end; return how long to wait before the next."""
@@ -90,9 +95,37 @@ class TunnelKeeper:
         log.info("tunnel.connected", extra={"generation": session.generation})
         self.is_connected = True
         try:
-            return await Connection(socket, serving=self._serving, http=self._engines).serve()
+            return await self._serve(Connection(socket, serving=self._serving, http=self._engines))
         finally:
             self.is_connected = False
+
+    async def _serve(self, connection: Connection) -> Ending:
+        """Serve until the end, or until the gateway goes away: what still runs then ends beside the next connection."""
+        serving = asyncio.create_task(connection.serve())
+        leaving = asyncio.create_task(connection.leaving.wait())
+        try:
+            await asyncio.wait({serving, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if serving.done() or len(self._ending) >= _MAX_ENDING:
+                return await serving
+        except asyncio.CancelledError:
+            await self._cut({serving})
+            raise
+        finally:
+            leaving.cancel()
+        self._ending.add(serving)
+        serving.add_done_callback(self._ended)
+        return Ending.GOAWAY
+
+    def _ended(self, serving: asyncio.Task[Ending]) -> None:
+        self._ending.discard(serving)
+        if not serving.cancelled() and (error := serving.exception()) is not None:
+            log.warning("tunnel.failed", extra={"code": "tunnel_lost", "detail": f"{type(error).__name__}: {error}"})
+
+    async def _cut(self, tasks: set[asyncio.Task[Ending]]) -> None:
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
 
     def _refused(self, status: int) -> Ending:
         log.warning("tunnel.refused", extra={"code": "tunnel_lost", "detail": f"status {status}"})

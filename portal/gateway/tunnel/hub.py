@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 from typing import Final
 
 from portal.core import clock
@@ -18,6 +19,7 @@ log = logging.getLogger(__name__)
 
 # A node that has just joined may be missing from a snapshot; one that stays missing is suspended or retired.
 _KNOWN_AFTER_S: Final = 3.0
+_IDLE_LOOK_S: Final = 0.05
 
 
 class TunnelHub:
@@ -28,12 +30,22 @@ class TunnelHub:
         self.peer_address = peer_address
         self.tunnels: dict[int, NodeTunnel] = {}
         self.is_draining = False
+        self._listeners: list[Callable[[int], None]] = []
         self._links = links
         self._threads = threads
 
     async def start(self) -> None:
         """Give up what a dead process of our name still claims."""
         await self._threads.run(tunnels.release_all, process=self.process)
+
+    def on_change(self, listener: Callable[[int], None]) -> None:
+        """Call `listener(node_id)` whenever a node's tunnel came, or its agent said what it runs now."""
+        self._listeners.append(listener)
+
+    def changed(self, node_id: int) -> None:
+        """Tell whoever waits for room that a node may have some."""
+        for listener in self._listeners:
+            listener(node_id)
 
     def local(self, node_id: int) -> NodeTunnel | None:
         """Return this process's own usable tunnel to the node."""
@@ -72,6 +84,7 @@ class TunnelHub:
         if older is not None and older.generation > tunnel.generation:
             return False
         self.tunnels[tunnel.node_id] = tunnel
+        self.changed(tunnel.node_id)
         if older is not None:
             await older.close(frames.CLOSE_SUPERSEDED, "a newer tunnel of this node took over")
         return True
@@ -104,6 +117,8 @@ class TunnelHub:
     async def touch(self) -> None:
         """Renew the claims on our tunnels; close those that are no longer ours."""
         for tunnel in list(self.tunnels.values()):
+            if tunnel.is_draining:
+                continue  # its agent has gone elsewhere with our blessing; what runs here still ends here
             is_ours = await self._threads.run(
                 tunnels.touch,
                 node_id=tunnel.node_id,
@@ -113,6 +128,11 @@ class TunnelHub:
             )
             if not is_ours:
                 await tunnel.close(frames.CLOSE_SUPERSEDED, "another session or process has this node")
+
+    async def until_idle(self) -> None:
+        """Wait until no stream runs on our tunnels, a peer's neither."""
+        while any(tunnel.mux.open_streams for tunnel in self.tunnels.values()):
+            await asyncio.sleep(_IDLE_LOOK_S)
 
     async def go_away(self) -> None:
         """Tell every agent that this process drains."""

@@ -73,7 +73,7 @@ class TunnelServer:
                 await tunnel.close(frames.CLOSE_SUPERSEDED, "a newer session of this node has begun")
                 return
             log.info("tunnel.opened", extra=where)
-            await _read(tunnel, receive)
+            await _read(tunnel, receive, self._hub.changed)
         except frames.ProtocolError as error:
             log.warning("tunnel.protocol_error", extra={**where, "reason": str(error)})
             self._evidence.note(node_id=tunnel.node_id, rule=error.rule, detail=str(error))
@@ -105,7 +105,7 @@ async def _greet(tunnel: NodeTunnel, receive: Receive) -> None:
     tunnel.greet(hello)
 
 
-async def _read(tunnel: NodeTunnel, receive: Receive) -> None:
+async def _read(tunnel: NodeTunnel, receive: Receive, changed: Callable[[int], None]) -> None:
     # No deadline of its own: the server's WebSocket pings end a connection that has gone silent.
     left = _MESSAGES_A_TURN
     while True:
@@ -114,6 +114,7 @@ async def _read(tunnel: NodeTunnel, receive: Receive) -> None:
             tunnel.mux.receive(kind, stream, payload)
         elif kind == frames.STATUS:
             tunnel.note_status(frames.parse_object(payload))
+            changed(tunnel.node_id)
         else:
             raise frames.ProtocolError(f"frame {kind:#04x} does not belong on stream 0")
         left -= 1
