@@ -8,17 +8,19 @@ from datetime import datetime
 from typing import Any, Final
 
 from portal.core import clock
-from portal.gateway import auth, bounds, dispatch, models_api, strict_json
+from portal.gateway import affinity, bounds, dispatch, models_api, policy, strict_json
+from portal.gateway.auth import Door
 from portal.gateway.bounds import Bound, PromptMeasure
+from portal.gateway.candidates import possible_prices
 from portal.gateway.contracts import KeyEntry, ModelEntry, PriceEntry, RequestFacts, Snapshot
+from portal.gateway.coverage import held_first
 from portal.gateway.dialects.base import Stamp
 from portal.gateway.endpoints.base import Endpoint, Translation
 from portal.gateway.errors import Headers, invalid
 from portal.gateway.exchange import Exchange
 from portal.gateway.fields.asked import Asked
-from portal.gateway.limits import KeyLimiter, Slot
+from portal.gateway.limits import Limiter, LimitReached, Slot
 from portal.gateway.relay.calls import Call
-from portal.gateway.routing import affinity_key
 
 _SALT_CHARS: Final = 32
 _KEPT_SALTS: Final = 10_000
@@ -27,20 +29,23 @@ _STREAM_OPTIONS: Final = {"include_usage": True, "continuous_usage_stats": True}
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Who asks for which model at which price, and when."""
+    """Who asks for which model at which price, and when; `prices` are all that the request may be routed at."""
 
     key: KeyEntry
     model: ModelEntry
     price: PriceEntry
     now: datetime
+    prices: list[PriceEntry]
+    session: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
     """The funnel with what it needs of the process."""
 
+    door: Door
     parts: dispatch.Parts
-    limiter: KeyLimiter
+    limiter: Limiter
     measure: PromptMeasure
     salt_key: bytes
     currency: str
@@ -49,28 +54,34 @@ class Admission:
     async def serve(self, endpoint: Endpoint, exchange: Exchange, snapshot: Snapshot) -> None:
         """Admit the request and answer it in the endpoint's words. Raises ApiError."""
         now = clock.now()
-        key = auth.authenticate(exchange, snapshot, now=now.timestamp())
+        key = self.door.admit(exchange, snapshot, now=now.timestamp())
         raw = strict_json.parse_object(await exchange.read_body())
         model, price = find_model(raw, snapshot, task=endpoint.task, now=now.timestamp())
         stamp = Stamp(exchange.request_id, int(now.timestamp()), self.currency)
         translation = endpoint.translate(raw, model, stamp)
         exchange.wording = translation.dialect
-        await self._admitted(exchange, endpoint, translation, Terms(key, model, price, now), snapshot)
+        policy.require(key, model=model, has_tools=translation.asked.has_tools)
+        prices = possible_prices(key=key, model=model, public=price, snapshot=snapshot, at=now.timestamp())
+        session = affinity.session_of(exchange.headers, raw)
+        terms = Terms(key, model, price, now, prices, session)
+        await self._admitted(exchange, endpoint, translation, terms, snapshot)
 
     async def _admitted(
         self, exchange: Exchange, endpoint: Endpoint, translation: Translation, terms: Terms, snapshot: Snapshot
     ) -> None:
         asked = translation.asked
-        slot = self.limiter.enter(terms.key.id, now=time.monotonic())
+        slot = await self.enter(exchange, terms.key)
         call: Call | None = None
         try:
             exchange.promise(slot.headers)
             bound = await bounds.of(asked, model=terms.model, measure=self.measure)
-            self.limiter.reserve(slot, bound.prompt_tokens + bound.output_tokens)
+            await self.limiter.reserve(slot, bound.prompt_tokens + bound.output_tokens)
             exchange.promise((*slot.headers, *_ignored(asked)))
             call = self._call(
                 exchange, endpoint, translation, self._facts(exchange, endpoint, asked, terms, bound), slot
             )
+            if terms.session is not None:
+                call.affinity, call.is_session = affinity.session_key(terms.key, terms.session), True
             hold = await self.parts.credit.place(key=terms.key, nano=call.facts.hold_nano, now=terms.now)
             exchange.watch()
             await dispatch.serve(call, self.parts, snapshot, hold)
@@ -78,19 +89,30 @@ class Admission:
             exchange.stop_watching()
             self.limiter.leave(slot, used_tokens=call.used_tokens if call is not None else 0)
 
+    async def enter(self, exchange: Exchange, key: KeyEntry) -> Slot:
+        """Take the key's place; a refusal carries the limits as well. Raises ApiError."""
+        try:
+            return await self.limiter.enter(key, now=time.monotonic())
+        except LimitReached as refusal:
+            exchange.promise(refusal.limits)
+            raise
+
     def _facts(self, exchange: Exchange, endpoint: Endpoint, asked: Asked, terms: Terms, bound: Bound) -> RequestFacts:
+        first = held_first(bound, choices=asked.choices, is_stream=asked.is_stream)
         return RequestFacts(
             request_id=exchange.request_id,
             client_request_id=exchange.client_request_id,
             key=terms.key,
             model=terms.model,
             price=terms.price,
-            endpoint=endpoint.node_path,
+            endpoint=exchange.path.removeprefix("/v1/"),
+            node_path=endpoint.node_path,
             is_stream=asked.is_stream,
             body=self._node_body(asked, terms.key),
             prompt_bound_tokens=bound.prompt_tokens,
             output_bound_tokens=bound.output_tokens,
-            hold_nano=bound.nano(terms.price),
+            hold_nano=max(first.nano(price) for price in terms.prices),
+            choices=asked.choices,
             opened_at=terms.now.timestamp(),
         )
 
@@ -123,7 +145,7 @@ class Admission:
             dialect=translation.dialect,
             reader=endpoint.reader,
             slot=slot,
-            affinity=affinity_key(facts.key, translation.asked.opening),
+            affinity=affinity.affinity_key(facts.key, translation.asked.opening),
         )
 
 

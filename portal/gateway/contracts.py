@@ -3,10 +3,10 @@
 Everything here is in memory. The snapshot is replaced as a whole, its entries never change.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
 
 from portal.gateway.lease_pool import Part
@@ -191,6 +191,7 @@ class RequestFacts:
     hold_nano: int
     opened_at: float
     node_path: str = "chat/completions"
+    choices: int = 1
 
 
 @dataclass(slots=True)
@@ -216,13 +217,17 @@ class Drawn:
 
 @dataclass(slots=True)
 class Hold:
-    """Credit set aside for one request, and as much of each budget it draws on; while it is open it may grow."""
+    """Credit set aside for one request, and as much of each budget it draws on; while an attempt is open it may grow.
+
+    What is billed is split as the hold stands then, so it must not grow between the bill and the release.
+    """
 
     nano: int
     organization_id: int
     credit: Drawn
     budgets: tuple[Drawn, ...] = ()
     is_open: bool = True
+    may_grow: bool = True
 
     def draws(self) -> Draws:
         """Return the parts as records have them."""
@@ -245,6 +250,13 @@ class Claim:
             self.oddities += (rule,)
 
 
+class Cover(Protocol):
+    """Sees to it that the hold of a long stream pays for what is handed over."""
+
+    async def reach(self, texts: Iterable[tuple[int, str]]) -> None:
+        """Return once the hold covers these texts as well. Raises MoneyRefused: then they must not be handed over."""
+
+
 @dataclass(slots=True)
 class Attempt:
     """One dispatch of a request to one node. The relay appends what it handed to the customer's socket."""
@@ -265,6 +277,7 @@ class Attempt:
     node_price: PriceEntry | None = None
     retry_stopped_by: str = ""
     opened_at: float = 0.0
+    cover: Cover | None = None
 
     @property
     def price(self) -> PriceEntry:

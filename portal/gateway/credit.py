@@ -65,13 +65,13 @@ class CreditBook:
     async def extend(self, hold: Hold, nano: int) -> None:
         """Hold `nano` more, of the same credit and the same windows of budgets.
 
-        Raises what `place` raises, and HoldEnded where the hold was released meanwhile; then it is as it was.
+        Raises what `place` raises, and HoldEnded where the request was settled meanwhile; then it is as it was.
         """
         mine = (*hold.budgets, hold.credit)
         more = await _take([drawn.purse for drawn in mine], nano, time.time())
-        if not hold.is_open:
+        if not (hold.is_open and hold.may_grow):
             _give_back(more)
-            raise HoldEnded("the hold was released while it was being extended")
+            raise HoldEnded("the request was settled while its hold was being extended")
         for drawn, added in zip(mine, more, strict=True):
             drawn.add(added.parts)
         hold.nano += nano

@@ -18,6 +18,7 @@ from portal.gateway.evidence import EvidenceLog
 from portal.gateway.exchange import CustomerGone
 from portal.gateway.failures import NodeFailed
 from portal.gateway.hunt import Hunt
+from portal.gateway.refusals import MoneyRefused
 from portal.gateway.relay import streamed, whole
 from portal.gateway.relay.calls import Call
 from portal.gateway.relay.upstream import EVENTS, JSON, Upstream
@@ -34,6 +35,7 @@ log = logging.getLogger(__name__)
 
 _ABORT: Final = "customer_abort"
 _COMPLETED: Final = "completed"
+_CREDIT_END: Final = "credit_end"
 _CRASH: Final = "platform_crash"
 _SEND_TIMEOUT_S: Final = 30.0
 # End tokens and the template's own are counted by some engines beyond what a bound can know.
@@ -112,7 +114,7 @@ class _Attempt:
         return self._attempt.first_token_at is not None
 
     async def run(self, body: bytes) -> None:
-        """Carry the node's answer to the customer. Raises NodeFailed, CustomerGone."""
+        """Carry the node's answer to the customer. Raises NodeFailed, CustomerGone, MoneyRefused."""
         outcome, code, verdict, backoff_s = _CRASH, "", Verdict.NEUTRAL, 0.0
         stream: NodeStream | None = None
         try:
@@ -127,6 +129,9 @@ class _Attempt:
             outcome, verdict = _COMPLETED, Verdict.SUCCESS
         except CustomerGone:
             outcome, code = _ABORT, "customer_gone"
+            raise
+        except MoneyRefused as refusal:
+            outcome, code = _CREDIT_END, refusal.code
             raise
         except NodeFailed as failure:
             self._failure = failure
@@ -174,7 +179,7 @@ class _Attempt:
         facts = self._call.facts
         head = {
             "method": "POST",
-            "path": f"/v1/{facts.endpoint}",
+            "path": f"/v1/{facts.node_path}",
             "model": facts.model.public_id,
             "attempt": f"{facts.request_id}/{self._attempt.number}",
             "nonce": secrets.token_hex(16),
@@ -227,7 +232,7 @@ class _Attempt:
 
     async def _settle(self, outcome: str, code: str) -> Settled:
         # While nothing was delivered the hold stays for the next attempt; `serve` gives back what is left of it.
-        is_failed = outcome not in {_COMPLETED, _ABORT, _CRASH}
+        is_failed = outcome not in {_COMPLETED, _ABORT, _CREDIT_END, _CRASH}
         async with asyncio.timeout(_SETTLE_TIMEOUT_S):
             settled = await self._parts.settlement.close(
                 self._attempt, outcome=outcome, error_code=code, keep_hold=is_failed

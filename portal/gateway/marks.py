@@ -4,6 +4,7 @@ import time
 from dataclasses import dataclass
 
 from portal.gateway.contracts import Attempt, ModelEntry
+from portal.gateway.coverage import Cover
 from portal.gateway.tokens import TokenCounters
 from portal.metering.rules import counting, spool_records
 from portal.metering.rules.spool_records import MarkRecord
@@ -21,6 +22,7 @@ class Tracked:
     pieces: int = 0
     seen_bytes: int = 0
     marked_bytes: int = 0
+    cover: Cover | None = None
 
     @property
     def is_due(self) -> bool:
@@ -48,6 +50,8 @@ async def _count(model: ModelEntry, rows: list[Tracked], counters: TokenCounters
         if counts is not None:
             row.pieces = ends[position]
             row.completion += counts[position]
+            if row.cover is not None:
+                row.cover.learn(row.completion, at_bytes=row.seen_bytes)
     fresh = [row for row in rows if row.prompt is None]
     prompts = await counters.prompts(model, [row.attempt.facts.body for row in fresh]) if fresh else None
     for row, prompt in zip(fresh, prompts or (), strict=False):

@@ -13,19 +13,23 @@ from portal.core.money import decimal_text
 _EACH: Final = {"day": "daily", "week": "weekly", "month": "monthly"}
 
 
-class CreditExhausted(DomainError):
+class MoneyRefused(DomainError):
+    """Nothing could be held: the request does not begin, or its stream ends here."""
+
+
+class CreditExhausted(MoneyRefused):
     """The organization's credit does not cover the request's upper bound."""
 
     code = "credit_balance_exhausted"
 
 
-class CreditHeld(DomainError):
+class CreditHeld(MoneyRefused):
     """The credit would cover the request, but other requests hold it until they end."""
 
     code = "credit_held"
 
 
-class BudgetExhausted(DomainError):
+class BudgetExhausted(MoneyRefused):
     """A budget of the key, its project or its organization does not cover the request's upper bound."""
 
     code = "key_budget_exhausted"
@@ -37,7 +41,7 @@ class HoldEnded(DomainError):
     code = "hold_ended"
 
 
-class BillingUnavailable(DomainError):
+class BillingUnavailable(MoneyRefused):
     """Neither a lease nor the database can cover the request now."""
 
     code = "billing_unavailable"
@@ -47,7 +51,7 @@ def credit_exhausted(*, nano: int, balance: int, held: int) -> CreditExhausted:
     """Return the refusal with its numbers."""
     return CreditExhausted(
         f"Your credit of {amount(balance)} ({amount(held)} of it held by running requests, {amount(balance - held)} "
-        f"left) does not cover this request, which can cost up to {amount(nano)}.",
+        f"left) does not cover this request, which needs up to {amount(nano)}.",
         fix="Add credit, or lower max_tokens.",
     )
 
@@ -56,7 +60,7 @@ def credit_held(*, nano: int, balance: int, held: int) -> CreditHeld:
     """Return the refusal with its numbers."""
     return CreditHeld(
         f"Of your credit of {amount(balance)}, {amount(held)} is held by requests that still run and "
-        f"{amount(balance - held)} is left; this request can cost up to {amount(nano)}.",
+        f"{amount(balance - held)} is left; this request needs up to {amount(nano)}.",
         fix="Wait for running requests to end, send fewer at once, lower max_tokens, or add credit.",
     )
 
@@ -69,7 +73,7 @@ def budget_exhausted(
     name = "lifetime" if terms.period == "lifetime" else _EACH[terms.period]
     return BudgetExhausted(
         f"The {name} budget of {whose}, {amount(cap)}, has {amount(max(0, cap - used - held))} left "
-        f"({amount(used)} spent, {amount(held)} held by running requests); this request can cost up to {amount(nano)}. "
+        f"({amount(used)} spent, {amount(held)} held by running requests); this request needs up to {amount(nano)}. "
         f"{_reset(terms.zone, resets_at)}",
         fix="Wait for running requests to end, lower max_tokens, raise the budget, or wait for its reset.",
     )
@@ -91,6 +95,15 @@ def billing_unavailable() -> BillingUnavailable:
     """Return the refusal for a database that does not answer."""
     return BillingUnavailable(
         "Credit cannot be checked right now, so nothing was started and nothing is charged.", fix="Retry shortly."
+    )
+
+
+def ended(refusal: MoneyRefused) -> MoneyRefused:
+    """Return the refusal as it ends a stream: what was delivered is charged, and no more."""
+    return type(refusal)(
+        f"The answer ends here, because no more could be held for the rest of it. {refusal.message} "
+        "What was delivered is charged.",
+        fix=refusal.fix,
     )
 
 

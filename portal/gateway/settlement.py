@@ -7,6 +7,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from django.db import Error as DatabaseError
@@ -18,6 +19,7 @@ from portal.core import clock
 from portal.gateway import marks
 from portal.gateway.adopter import Adopter
 from portal.gateway.contracts import Attempt, Hold, NodeEntry, PriceEntry, RequestFacts, Settled
+from portal.gateway.coverage import Cover
 from portal.gateway.credit import CreditBook
 from portal.gateway.marks import Tracked
 from portal.gateway.shipper import Shipper
@@ -102,7 +104,12 @@ class Settlement:
             raise SpoolUnavailable("this process's spool was abandoned by the operator", fix="restart this gateway")
         attempt = Attempt(facts, hold, node, number, routing, 0, node_price=price, opened_at=time.time())
         attempt.spool_row = row = self._spool.file.open(_open_record(attempt))
-        self._open[row] = Tracked(attempt, hold.nano)
+        hold.may_grow = True
+        self._open[row] = tracked = Tracked(attempt, hold.nano)
+        if facts.is_stream:
+            tracked.cover = attempt.cover = Cover.of(
+                attempt, credit=self._credit, recount=partial(self._recount, tracked)
+            )
         return attempt
 
     async def close(self, attempt: Attempt, *, outcome: str, error_code: str = "", keep_hold: bool = False) -> Settled:
@@ -112,7 +119,7 @@ class Settlement:
         """
         if not attempt.is_open:
             raise AlreadyClosed(f"attempt {attempt.number} of {attempt.facts.request_id} is closed already")
-        attempt.is_open = False
+        attempt.is_open = attempt.hold.may_grow = False
         task = asyncio.get_running_loop().create_task(self._close(attempt, outcome, error_code, keep_hold=keep_hold))
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
@@ -124,6 +131,8 @@ class Settlement:
         if due:
             await marks.count_due(due, self.measure)
             self._spool.file.mark([marks.encode(row) for row in due if row.attempt.is_open])
+            for cover in (row.cover for row in due if row.cover is not None and row.attempt.is_open):
+                cover.grow_ahead()
         return len(due)
 
     async def ship(self) -> bool:
@@ -172,6 +181,11 @@ class Settlement:
         for listener in self._listeners:
             listener(attempt, settled, error_code)
         return settled
+
+    async def _recount(self, tracked: Tracked) -> int | None:
+        """Count all that was delivered so far, as the bill will."""
+        counts = await self._count(tracked)
+        return counts.completion if counts is not None else None
 
     async def _count(self, tracked: Tracked) -> Counts | None:
         facts, attempt = tracked.attempt.facts, tracked.attempt

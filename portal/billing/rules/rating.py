@@ -58,6 +58,16 @@ def charge_nano(*, price: PriceTerms, prompt: int, cached: int, completion: int)
     return Nano(price.request_nano + (millionths + _HALF) // MTOK)
 
 
+def completion_for(*, price: PriceTerms, prompt: int, nano: int) -> int:
+    """Return the most completion tokens that `nano` pays for beside the prompt, however that is priced; less than 0:
+    not even that. Raises ValueError for a price without completion tokens."""
+    if price.completion_nano_per_mtok <= 0:
+        raise ValueError("a price without completion tokens pays for any number of them")
+    millionths = (nano - price.request_nano + 1) * MTOK - _HALF - 1
+    millionths -= prompt * max(price.prompt_nano_per_mtok, price.cached_nano_per_mtok)
+    return millionths // price.completion_nano_per_mtok
+
+
 def cost_lines(*, price: PriceTerms, prompt: int, cached: int, completion: int) -> list[CostLine]:
     """Return the parts that add up to `charge_nano` before its one rounding; parts without quantity are left out."""
     _require_counts(prompt=prompt, cached=cached, completion=completion)

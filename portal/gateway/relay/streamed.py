@@ -22,7 +22,7 @@ _HEADERS: Final = (
 
 
 async def relay(call: Call, attempt: Attempt, upstream: Upstream, settle: Settle) -> None:
-    """Carry a stream. Raises NodeFailed or CustomerGone; after the first delta the caller ends it in the band."""
+    """Carry a stream. Raises NodeFailed, CustomerGone, MoneyRefused; once it has begun the caller ends it in band."""
     carried = _Carried(call, attempt, upstream)
     await carried.run()
     settled = await settle() if call.dialect.needs_settled else None
@@ -61,7 +61,7 @@ class _Carried:
         self._waited_before_s = call.exchange.waited_s
 
     async def run(self) -> None:
-        """Carry all events up to the end. Raises NodeFailed or CustomerGone."""
+        """Carry all events up to the end. Raises NodeFailed, CustomerGone, MoneyRefused."""
         while (piece := await self._read()) is not None:
             self._bytes_left -= len(piece)
             if self._bytes_left < 0:
@@ -153,6 +153,8 @@ class _Carried:
     async def _hand_over(self, fresh: list[Choices], texts: list[tuple[int, str]]) -> None:
         attempt = self._attempt
         lead = b""
+        if attempt.cover is not None and texts:
+            await attempt.cover.reach(texts)
         if attempt.first_token_at is None:
             if not texts:
                 self._held += fresh

@@ -113,7 +113,7 @@ def test_a_request_beyond_the_credit_is_refused_at_once_with_the_numbers(tmp_pat
     message = run(scenario)
 
     assert "Your credit of 0.01 USD (0 USD of it held" in message
-    assert "can cost up to 0.010000001 USD" in message
+    assert "needs up to 0.010000001 USD" in message
     assert not CreditLease.objects.filter(spool__process__contains="on test", granted__gt=0).exists()
 
 
