@@ -1,45 +1,19 @@
 """API keys: created once, shown once, revoked for good, each act audited and announced."""
 
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import timedelta
 
 import pytest
-from django.db import connection
-from django.test.utils import CaptureQueriesContext
 
-from portal.accounts.models import ApiKey, Organization, OrganizationState
+from portal.accounts.models import ApiKey, OrganizationState
 from portal.accounts.rules import key_text
-from portal.accounts.rules.key_terms import KeyTerms
-from portal.accounts.rules.terms import Budget
+from portal.accounts.rules.terms import Budget, LimitTerms
 from portal.accounts.services import keys, organizations
 from portal.accounts.services.organizations import OrganizationSuspended
 from portal.audit.models import AuditEvent
-from portal.audit.services import Actor
 from portal.core.errors import InvalidValue, NotFound
 from tests.factories.accounts import ApiKeyFactory
+from tests.integration.accounts.acting import ACTOR, announcements, create
 from tests.world import World
-
-ACTOR = Actor(public_id="user_test", address="203.0.113.9")
-TERMS = KeyTerms(name="staging", node_classes=("contracted", "house"), budget=Budget(25_000_000_000))
-
-
-def create(organization: Organization, *, now: datetime, **changes: Any) -> keys.CreatedKey:
-    return keys.create_key(
-        organization=organization, terms=replace(TERMS, **changes), created_by=None, actor=ACTOR, now=now
-    )
-
-
-@contextmanager
-def announcements() -> Iterator[list[str]]:
-    """Collect what is notified with the transaction, e.g. `keys:k7f3…`."""
-    heard: list[str] = []
-    with CaptureQueriesContext(connection) as queries:
-        yield heard
-    heard += re.findall(r"pg_notify\('poolhouse_changes', '([^']*)'\)", " ".join(q["sql"] for q in queries))
 
 
 def test_a_key_is_stored_as_its_hash_alone(world: World, now):
@@ -71,6 +45,12 @@ def test_creating_a_key_is_audited_without_its_text(world: World, now):
         ({"node_classes": []}, "node_classes"),
         ({"node_classes": ["moon"]}, "node_classes"),
         ({"budget": Budget(0)}, "budget_cap"),
+        ({"budget": Budget(1, "fortnight")}, "budget_period"),
+        ({"limits": LimitTerms(requests_per_minute=0)}, "requests_per_minute"),
+        ({"allowed_models": ()}, "allowed_models"),
+        ({"networks": ("192.0.2.0/33",)}, "networks"),
+        ({"countries": ("Germany",)}, "countries"),
+        ({"project": "proj_nobody"}, "project"),
     ],
 )
 def test_unusable_terms_name_the_field_and_create_nothing(world: World, now, change, param):

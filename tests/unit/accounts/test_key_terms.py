@@ -14,7 +14,7 @@ def test_the_classes_are_those_of_the_nodes_room():
 
 def test_new_keys_reach_house_and_contracted_nodes_up_to_a_hundred():
     assert key_terms.DEFAULT_NODE_CLASSES == ("house", "contracted")
-    assert key_terms.DEFAULT_BUDGET == key_terms.Budget(100_000_000_000, "month")
+    assert key_terms.Budget(100_000_000_000, "month") == key_terms.DEFAULT_BUDGET
 
 
 def test_classes_come_in_order_and_once():
