@@ -151,8 +151,24 @@ def test_the_agents_own_json_frames_have_the_golden_payloads() -> None:
     head, _ = frames.read_request(by_name["REQUEST"])
 
     assert hello[frames.HEADER_BYTES :] == by_name["HELLO"]
+    assert _head(8, 503, {"content-type": "application/json", "retry-after": "1.5"}) == _golden_head(8)
+    assert _head(7, 200, {"content-type": "text/event-stream", "retry-after": "1.5"}) == _golden_head(7)
     assert (head.method, head.path, head.model) == ("POST", "/v1/chat/completions", "acme/chat-8b")
     assert frames.read_window(by_name["WINDOW"]) == 65_536
+
+
+def _head(stream: int, status: int, headers: dict[str, str]) -> bytes:
+    return frames.encode_json(FrameType.HEAD, stream, messages.head_body(status, headers))
+
+
+def _golden_head(stream: int) -> bytes:
+    (frame,) = (row for row in golden("tunnel_frames") if (row["name"], row["stream"]) == ("HEAD", stream))
+    return base64.b64decode(frame["message"])
+
+
+@pytest.mark.parametrize("said", ["", "soon", "-1", "Wed, 21 Oct 2026 07:28:00 GMT", "1e3", "1234567"])
+def test_a_retry_after_that_is_no_number_of_seconds_is_left_out(said: str) -> None:
+    assert messages.head_body(503, {"retry-after": said}) == {"status": 503, "content_type": ""}
 
 
 @pytest.mark.parametrize("name", ["tokenizer.json", "chat_template.jinja"])

@@ -1,5 +1,6 @@
 """Control messages between agent and portal: built and read here and nowhere else."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,6 +14,8 @@ from poolhouse_agent.protocol.reading import Reader
 _DAY_S = 86_400
 _MAX_DEPLOYMENTS = 64
 _MAX_MESSAGES = 20
+_BUSY = frozenset({429, 503})
+_SECONDS = re.compile(r"[0-9]{1,5}(\.[0-9]{1,3})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +178,15 @@ def status_body(deployments: Sequence[DeploymentReport]) -> dict[str, Any]:
             for report in deployments
         ]
     }
+
+
+def head_body(status: int, headers: Mapping[str, str]) -> dict[str, Any]:
+    """The payload of HEAD: of the headers the type alone, and how long a busy engine wants to be left alone."""
+    head: dict[str, Any] = {"status": status, "content_type": headers.get("content-type", "")[:100]}
+    seconds = headers.get("retry-after", "").strip()
+    if status in _BUSY and _SECONDS.fullmatch(seconds):
+        head["retry_after_s"] = float(seconds)
+    return head
 
 
 def read_enrolled(value: object) -> Enrolled:

@@ -9,7 +9,7 @@ import aiohttp
 from poolhouse_agent import front
 from poolhouse_agent.engine.target import Target
 from poolhouse_agent.errors import AgentError, EngineError, ProtocolError
-from poolhouse_agent.protocol import frames
+from poolhouse_agent.protocol import frames, messages
 from poolhouse_agent.protocol.frames import FrameType, RequestHead
 from poolhouse_agent.tunnel import batching
 from poolhouse_agent.tunnel.batching import EventBatcher
@@ -78,8 +78,8 @@ class Stream:
     async def _relay(self, target: Target, call: front.Call) -> None:
         response = await _ask(self._http, target, call)
         try:
-            content_type = response.headers.get("content-type", "")[:100]
-            head = {"status": response.status, "content_type": content_type}
+            head = messages.head_body(response.status, response.headers)
+            content_type = response.headers.get("content-type", "")
             await self._send(frames.encode_json(FrameType.HEAD, self.number, head))
             chunks = _chunks(response)
             batches = _event_batches(chunks) if content_type.startswith(_EVENTS) else None

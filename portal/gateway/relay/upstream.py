@@ -14,6 +14,7 @@ JSON: Final = "application/json"
 _OK: Final = 200
 _ERROR_BODY_TIMEOUT_S: Final = 5.0
 _MAX_TYPE: Final = 100
+_MAX_RETRY_AFTER_S: Final = 86_400.0
 # An answer may come in crumbs for a while; after that its frames must carry so much each, as whole events do.
 _FRAME_BYTES: Final = 16
 _CRUMBS: Final = 65_536
@@ -25,6 +26,7 @@ class Head:
 
     status: int
     content_type: str
+    retry_after_s: float | None = None
 
 
 class Upstream:
@@ -43,7 +45,8 @@ class Upstream:
         if self._head is None:
             self._head = await self._read_head(timeout_s)
             if self._head.status != _OK:
-                raise failures.from_engine(self._head.status, await self._error_body())
+                said = self._head.retry_after_s
+                raise failures.from_engine(self._head.status, await self._error_body(), retry_after_s=said)
             self._check_type(self._head.content_type)
         kind, payload = await self._next(timeout_s)
         if kind == frames.DATA:
@@ -66,7 +69,7 @@ class Upstream:
             raise failures.broke("head_without_status")
         if head.get("content_encoding") not in {None, "", "identity"}:
             raise failures.broke("content_type_wrong", encoding=str(head["content_encoding"])[:_MAX_TYPE])
-        return Head(status=status, content_type=content_type)
+        return Head(status=status, content_type=content_type, retry_after_s=_seconds(head.get("retry_after_s")))
 
     def _check_type(self, said: str) -> None:
         if said.partition(";")[0].strip().lower() != self._content_type:
@@ -94,6 +97,13 @@ class Upstream:
         if frame[0] == frames.FAIL:
             raise failures.from_agent(str(_parse(frame[1]).get("code", "")))
         return frame
+
+
+def _seconds(said: object) -> float | None:
+    """Return the time a busy engine wants to be left alone; None where the agent names none that makes sense."""
+    if isinstance(said, bool) or not isinstance(said, int | float) or not 0 <= said < _MAX_RETRY_AFTER_S:
+        return None
+    return float(said)
 
 
 def _parse(payload: bytes) -> dict[str, object]:
