@@ -52,9 +52,7 @@ def start(
     parent = os.getpid()
 
     def tie_to_parent() -> None:
-        _libc.prctl(_PR_SET_PDEATHSIG, death_signal)
-        if os.getppid() != parent:
-            os._exit(1)
+        die_with(parent, death_signal)
 
     if threading.current_thread() is not threading.main_thread():
         raise RuntimeError("the kernel ties a child to the thread that starts it: start children from the main thread")
@@ -68,6 +66,13 @@ def start(
             start_new_session=True,
             preexec_fn=tie_to_parent,  # noqa: PLW1509  only prctl and getppid run between fork and exec
         )
+
+
+def die_with(parent: int, death_signal: int = signal.SIGTERM) -> None:
+    """Let the kernel send this process `death_signal` when `parent` dies; exit at once where that has happened."""
+    _libc.prctl(_PR_SET_PDEATHSIG, death_signal)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def stop(process: subprocess.Popen[bytes], *, first: int = signal.SIGTERM, timeout_s: float = 10.0) -> int:

@@ -86,7 +86,7 @@ class Share:
         if self._alone is not None:
             return self.hand + max(0.0, self._alone.refill(now))
         left = self._shared(now) + self.hand + self.back - self.spent
-        return left if left < self.size else self.size
+        return min(self.size, left)
 
     def wait_s(self, units: float, now: float) -> float:
         """Return after how long the minute has room for `units`."""
@@ -116,7 +116,7 @@ class Share:
             return float(self.size)
         level = self.level + (now - self.at) * self.size / _MINUTE_S
         most = self.size - self.recorded
-        return level if level < most else most
+        return min(most, level)
 
 
 class _Alone:

@@ -82,18 +82,20 @@ class Gateway:
             "SECRET_KEY": settings.SECRET_KEY,
         }
 
-    def start(self) -> "Gateway":
-        """Start the process and wait until it is ready."""
-        environ = {
-            **self.environment(),
+    def own_environment(self) -> dict[str, str]:
+        """Return what this process alone is told."""
+        return {
             "DJANGO_SETTINGS_MODULE": "portal.settings.gateway",
             "GATEWAY_INDEX": str(self.index),
             "GATEWAY_BIND": f"127.0.0.1:{self.port}",
             "GATEWAY_SPOOL_DIR": str(self.folder / "spool"),
             "GATEWAY_PEER_DIR": str(self.folder / "p"),
             "GATEWAY_DRAIN_S": "5",
-            **self.environ,
         }
+
+    def start(self) -> "Gateway":
+        """Start the process and wait until it is ready."""
+        environ = {**self.environment(), **self.own_environment(), **self.environ}
         argv = [sys.executable, "-m", "portal.gateway"]
         self.process = processes.start(argv, log=self.folder / f"gateway-{self.index}.log", environ=environ)
         until(f"gateway {self.index} is ready: {self.log[-2000:]}", self.is_ready, 30)
@@ -102,6 +104,10 @@ class Gateway:
     def is_ready(self) -> bool:
         assert self.process is not None
         assert self.process.poll() is None, self.log[-4000:]
+        return self.answers_ready()
+
+    def answers_ready(self) -> bool:
+        """Tell whether /readyz says so."""
         try:
             return httpx.get(f"{self.url}/readyz", timeout=2).status_code == 200
         except httpx.HTTPError:
