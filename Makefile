@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PORT ?= 8000
+KILLS ?= 1000
+FAULTS ?= valkey,postgres
+MINUTES ?= 60
 PYTEST := $(BIN)/python -m pytest
 LOCAL := DJANGO_SETTINGS_MODULE=portal.settings.local
 COMPILE := $(BIN)/python -m uv pip compile -q --universal --python-version 3.11 --generate-hashes \
@@ -14,7 +17,7 @@ export PYTHONDONTWRITEBYTECODE ?=
 DEMO_VLLM := $(if $(filter vllm,$(ENGINE)),$(if $(POOLHOUSE_VLLM),,.venv-vllm/.installed))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-break test check e2e screenshots test-vllm openapi format requirements bench
+.PHONY: help setup demo demo-break test check e2e screenshots test-vllm chaos soak openapi format requirements bench
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,6 +67,12 @@ test-vllm: $(STAMP) ## Install the CPU build of vLLM into .venv-vllm and run the
 bench: $(STAMP) ## What the gateway costs beside its peers: PEERS="vllm-router litellm"
 	@sh tests/bench/wrk.sh
 	@exec $(BIN)/python -m tests.bench --peers "$(PEERS)"
+
+chaos: $(STAMP) ## Kill gateways at random under load, with broken servers too: KILLS=1000, FAULTS=valkey,postgres
+	KILLS="$(KILLS)" FAULTS="$(FAULTS)" $(PYTEST) -s -m chaos tests/chaos
+
+soak: $(STAMP) ## Mixed load; memory, files and tasks must stay flat: MINUTES=60
+	MINUTES="$(MINUTES)" $(PYTEST) -s -m soak tests/soak
 
 openapi: $(STAMP) ## Write docs/openapi/ anew
 	$(LOCAL) $(BIN)/python manage.py openapi
