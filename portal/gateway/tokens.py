@@ -1,61 +1,30 @@
-"""Counts tokens with the model's own tokenizer and chat template, in a few threads behind a bounded queue.
+"""Counts tokens with the model's own tokenizer and chat template: short texts at once, long ones in a few threads.
 
 Where there is no tokenizer, it cannot be read now, or the queue is full, the answer is None and bytes bound the tokens.
 """
 
 import asyncio
-import logging
-import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar, cast
 
-from django.db import Error as DatabaseError
-from django.db import close_old_connections
-from jinja2 import Template
-from tokenizers import Tokenizer
-
-from portal.catalog.rules import rendering
-from portal.catalog.rules.rendering import RenderingRefused, TemplateInvalid
-from portal.catalog.selectors import for_gateway
+from portal.catalog.rules.rendering import RenderingRefused
+from portal.gateway.artefacts import ArtefactMissing, Artefacts, ReadArtefact
 from portal.gateway.contracts import ModelEntry
+from portal.gateway.counts import Counter, Counts, Delivered
 from portal.gateway.threads import close_connections
 
-log = logging.getLogger(__name__)
+__all__ = ["Counts", "Delivered", "TokenCounters"]
+
 T = TypeVar("T")
 
 _THREADS: Final = 2
 _QUEUE: Final = 1024
 _BATCH: Final = 16
-_RETRY_MISSING_S: Final = 5.0
-_KEPT_ARTEFACTS: Final = 64
-# What a tool call has around its name and arguments, in the templates that were looked at.
-_TOOL_CALL_TOKENS: Final = 24
-
-ReadArtefact = Callable[[str], bytes | None]
-
-
-class ArtefactMissing(Exception):
-    """The tokenizer or template is not there, or cannot be read now."""
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """Exact tokens of a prompt and of the delivered texts; `extra` are end and stop tokens nobody delivers."""
-
-    prompt: int
-    completion: int
-    extra: int
-
-
-@dataclass(frozen=True, slots=True)
-class Delivered:
-    """What reached the customer: one text a choice, and how many choices ended."""
-
-    texts: Sequence[str]
-    finished_choices: int
+# Below this the way to a thread and back costs more than the count, a quarter of a millisecond at most.
+_SHORT_BYTES: Final = 1_024
 
 
 class TokenCounters:
@@ -63,7 +32,7 @@ class TokenCounters:
 
     def __init__(self, *, read_artefact: ReadArtefact | None = None, queue: int = _QUEUE) -> None:
         self._pool = ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="tokens")
-        self._artefacts = _Artefacts(read_artefact or _read_artefact)
+        self._counter = Counter(Artefacts(read_artefact))
         self._room = queue
         self._free_threads = _THREADS
         self._jobs: list[_Job] = []
@@ -79,33 +48,38 @@ class TokenCounters:
         """Count an attempt: its prompt, unless that was counted before, and what it delivered."""
         if model.tokenizer_sha256 is None:
             return None
-        return await self._run(lambda: _count(self._artefacts, model, body, delivered, prompt))
+        size = sum(map(len, delivered.texts))
+        if size <= _SHORT_BYTES and self._counter.has(model):
+            if prompt is None:
+                prompt, unknown = self._counter.known_prompt(model, body)
+                size += unknown
+            if size <= _SHORT_BYTES:
+                return self._counter.count(model, body, delivered, prompt)
+        return await self._run(lambda: self._counter.count(model, body, delivered, prompt))
 
     async def each(self, model: ModelEntry, texts: Sequence[str]) -> list[int] | None:
         """Count the tokens of each text."""
-        sha256 = model.tokenizer_sha256
-        if sha256 is None:
+        if model.tokenizer_sha256 is None:
             return None
-        return await self._run(lambda: [_encoded(self._artefacts.tokenizer(sha256), [text]) for text in texts])
+        return await self._run(lambda: self._counter.texts(model, texts))
 
     async def prompts(self, model: ModelEntry, bodies: Sequence[Mapping[str, Any]]) -> list[int | None] | None:
         """Count each body's prompt; None for one that the template refuses."""
         if model.tokenizer_sha256 is None:
             return None
-        return await self._run(lambda: [_prompt_or_none(self._artefacts, model, body) for body in bodies])
+        return await self._run(lambda: [self._counter.prompt_or_none(model, body) for body in bodies])
 
     async def rendered_bytes(self, model: ModelEntry, body: Mapping[str, Any]) -> int | None:
         """Return the bytes of the prompt as the model's template renders it. Raises RenderingRefused."""
-        sha256 = model.template_sha256
-        if sha256 is None:
+        if model.template_sha256 is None:
             return None
-        return await self._run(lambda: len(_rendered(self._artefacts.template(sha256), body).encode()))
+        return await self._run(lambda: self._counter.rendered_bytes(model, body))
 
     async def prompt_tokens(self, model: ModelEntry, body: Mapping[str, Any]) -> int | None:
         """Return the exact tokens of the prompt. Raises RenderingRefused."""
         if model.tokenizer_sha256 is None:
             return None
-        return await self._run(lambda: _prompt(self._artefacts, model, body))
+        return await self._run(lambda: self._counter.prompt(model, body))
 
     async def _run(self, work: Callable[[], T]) -> T | None:
         """Do the work in a thread, with all other work that came in the same moment: one way there for all of it."""
@@ -163,114 +137,3 @@ def _do_all(batch: list[_Job]) -> list[object]:
         except RenderingRefused as refusal:
             answers.append(refusal)
     return answers
-
-
-class _Artefacts:
-    """Compiled tokenizers and templates, by hash; read in the counting threads."""
-
-    def __init__(self, read: ReadArtefact) -> None:
-        self._read = read
-        self._tokenizers: dict[str, Tokenizer] = {}
-        self._templates: dict[str, Template] = {}
-        self._missing: dict[str, float] = {}
-
-    def tokenizer(self, sha256: str) -> Tokenizer:
-        found = self._tokenizers.get(sha256)
-        if found is None:
-            found = Tokenizer.from_str(self._content(sha256).decode())
-            found.no_truncation()
-            found.no_padding()
-            _keep(self._tokenizers, sha256, found)
-        return found
-
-    def template(self, sha256: str) -> Template:
-        found = self._templates.get(sha256)
-        if found is None:
-            try:
-                found = rendering.compile_template(self._content(sha256).decode())
-            except TemplateInvalid as error:
-                raise ArtefactMissing(sha256) from error
-            _keep(self._templates, sha256, found)
-        return found
-
-    def _content(self, sha256: str) -> bytes:
-        now = time.monotonic()
-        if now < self._missing.get(sha256, 0.0):
-            raise ArtefactMissing(sha256)
-        try:
-            content = self._read(sha256)
-        except DatabaseError as error:
-            log.warning("tokens.artefact_not_read", extra={"sha256": sha256, "reason": type(error).__name__})
-            content = None
-        if content is None:
-            self._missing[sha256] = now + _RETRY_MISSING_S
-            raise ArtefactMissing(sha256)
-        return content
-
-
-def _keep(kept: dict[str, Any], sha256: str, value: object) -> None:
-    while len(kept) >= _KEPT_ARTEFACTS:
-        kept.pop(next(iter(kept)))
-    kept[sha256] = value
-
-
-def _read_artefact(sha256: str) -> bytes | None:
-    close_old_connections()
-    return for_gateway.artefact(sha256=sha256)
-
-
-def _count(
-    artefacts: _Artefacts, model: ModelEntry, body: Mapping[str, Any], delivered: Delivered, prompt: int | None
-) -> Counts | None:
-    tokenizer = artefacts.tokenizer(model.tokenizer_sha256 or "")
-    prompt = _prompt_or_none(artefacts, model, body) if prompt is None else prompt
-    if prompt is None:
-        return None
-    ends = model.end_tokens + _stop_tokens(tokenizer, body) + (_TOOL_CALL_TOKENS if body.get("tools") else 0)
-    return Counts(prompt, _encoded(tokenizer, delivered.texts), delivered.finished_choices * ends)
-
-
-def _prompt_or_none(artefacts: _Artefacts, model: ModelEntry, body: Mapping[str, Any]) -> int | None:
-    try:
-        return _prompt(artefacts, model, body)
-    except RenderingRefused:
-        return None
-
-
-def _prompt(artefacts: _Artefacts, model: ModelEntry, body: Mapping[str, Any]) -> int:
-    """Count as vLLM does: a template writes its own special tokens, a bare prompt gets the tokenizer's."""
-    tokenizer = artefacts.tokenizer(model.tokenizer_sha256 or "")
-    if "messages" in body:
-        text = _rendered(artefacts.template(model.template_sha256 or ""), body)
-        return _encoded(tokenizer, [text])
-    return sum(_bare(tokenizer, prompt) for prompt in _prompts(body))
-
-
-def _rendered(template: Template, body: Mapping[str, Any]) -> str:
-    return rendering.render_chat(
-        template, messages=body["messages"], tools=body.get("tools"), extra=body.get("chat_template_kwargs")
-    )
-
-
-def _prompts(body: Mapping[str, Any]) -> list[Any]:
-    """Return the prompts of a completion or embedding: each a text or a list of token ids."""
-    value = body.get("prompt", body.get("input", ""))
-    is_many = isinstance(value, list) and bool(value) and not isinstance(value[0], int)
-    return list(value) if is_many else [value]
-
-
-def _bare(tokenizer: Tokenizer, prompt: object) -> int:
-    if isinstance(prompt, list):
-        return len(prompt)
-    return len(tokenizer.encode(str(prompt)).ids)
-
-
-def _encoded(tokenizer: Tokenizer, texts: Sequence[str]) -> int:
-    return sum(len(tokenizer.encode(text, add_special_tokens=False).ids) for text in texts if text)
-
-
-def _stop_tokens(tokenizer: Tokenizer, body: Mapping[str, Any]) -> int:
-    """Return the tokens of the longest stop string: generated, claimed, and cut off before it is delivered."""
-    stop = body.get("stop") or ()
-    stops = [stop] if isinstance(stop, str) else stop
-    return max((len(tokenizer.encode(text, add_special_tokens=False).ids) for text in stops), default=0)

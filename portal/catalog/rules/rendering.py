@@ -52,13 +52,13 @@ def render_chat(
     """Return the prompt text. `now` is what the template's `strftime_now` sees. Raises RenderingRefused."""
     variables: dict[str, object] = {
         **(extra or {}),
-        "messages": [_as_engine_hands_over(message) for message in messages],
         "tools": list(tools) if tools else None,
         "documents": None,
         "add_generation_prompt": add_generation_prompt,
         "strftime_now": bounded_jinja.strftime_at(now or clock.now()),
     }
     try:
+        variables["messages"] = [_as_engine_hands_over(message) for message in messages]
         with spending(Budget()):
             return "".join(template.generate(variables))
     except TemplateTooExpensive as error:

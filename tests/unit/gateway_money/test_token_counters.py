@@ -138,3 +138,43 @@ def test_a_database_that_is_away_only_means_no_count():
         return await counters.prompt_tokens(MODEL, BODY)
 
     assert _run(work, read_artefact=read) is None
+
+
+@pytest.mark.parametrize("length", [20, 5_000], ids=["short", "long"])
+def test_a_prompt_that_comes_back_has_the_count_it_had(length):
+    body = {"messages": [{"role": "user", "content": "The sea. " * (length // 9)}]}
+    rendered = PROMPT.replace("How deep is the sea?", body["messages"][0]["content"])
+
+    async def work(counters):
+        return [await counters.count(MODEL, body, Delivered(["The sea"], 1)) for _ in range(3)]
+
+    assert _run(work) == [Counts(_length(rendered), _length("The sea"), 1)] * 3
+
+
+def test_the_same_words_by_another_role_or_with_tools_are_another_prompt():
+    system = {"messages": [{"role": "system", "content": "How deep is the sea?"}]}
+    tools = [{"type": "function", "function": {"name": "depth", "parameters": {"type": "object"}}}]
+
+    async def work(counters):
+        first = await counters.count(MODEL, BODY, Delivered([], 0))
+        second = await counters.count(MODEL, system, Delivered([], 0))
+        third = await counters.count(MODEL, BODY | {"tools": tools}, Delivered([], 0))
+        return first.prompt, second.prompt, third.prompt
+
+    first, second, third = _run(work)
+    assert first == _length(PROMPT)
+    assert second == _length(PROMPT.replace("user", "system", 1))
+    assert third > first + 20
+
+
+def test_a_template_that_prints_the_time_is_rendered_each_time(monkeypatch):
+    template = b"{{ strftime_now('%f') }}{% for message in messages %}{{ message['content'] }}{% endfor %}"
+    clock = iter(["1", "1 2", "1 2 3"])
+    monkeypatch.setattr("portal.catalog.rules.bounded_jinja.strftime_at", lambda now: lambda text: next(clock))
+
+    async def work(counters):
+        return [(await counters.count(MODEL, BODY, Delivered([], 0))).prompt for _ in range(3)]
+
+    counted = _run(work, read_artefact=lambda sha256: template if sha256 == "template" else FILES[sha256].read_bytes())
+
+    assert counted == [_length(text + "How deep is the sea?") for text in ("1", "1 2", "1 2 3")]
