@@ -32,11 +32,22 @@ class ModelState(models.TextChoices):
     RETIRED = "retired"
 
 
+class ModelTask(models.TextChoices):
+    """What a model does: it answers chats and continues texts, or turns texts into vectors."""
+
+    CHAT = "chat"
+    EMBEDDING = "embedding"
+
+
 class CatalogModel(models.Model):
-    """A model as customers name it. `artefact_digest` pins weights, tokenizer, template and dtype."""
+    """A model as customers name it. `artefact_digest` pins weights, tokenizer, template and dtype.
+
+    An embedding model's `request_overhead_bytes` is what its tokenizer adds to each text, None where bytes bound none.
+    """
 
     public_id = models.CharField(max_length=96, unique=True)
     name = models.CharField(max_length=120)
+    task = models.CharField(max_length=12, choices=ModelTask, default=ModelTask.CHAT)
     state = models.CharField(max_length=12, choices=ModelState, default=ModelState.DRAFT)
     source = models.CharField(max_length=240)
     revision = models.CharField(max_length=64)
@@ -46,6 +57,7 @@ class CatalogModel(models.Model):
     context_tokens = models.PositiveIntegerField()
     max_output_tokens = models.PositiveIntegerField()
     default_output_tokens = models.PositiveIntegerField(default=1024)
+    embedding_dimensions = models.PositiveIntegerField(null=True, blank=True)
     dtype = models.CharField(max_length=16)
     quantization = models.CharField(max_length=24, blank=True)
     tokenizer = models.ForeignKey(Artefact, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
@@ -62,6 +74,12 @@ class CatalogModel(models.Model):
     class Meta:
         constraints = [
             models.CheckConstraint(condition=models.Q(state__in=ModelState.values), name="catalog_model_state_known"),
+            models.CheckConstraint(condition=models.Q(task__in=ModelTask.values), name="catalog_model_task_known"),
+            models.CheckConstraint(
+                condition=models.Q(task=ModelTask.CHAT, embedding_dimensions=None)
+                | models.Q(task=ModelTask.EMBEDDING, embedding_dimensions__gte=1),
+                name="catalog_dimensions_of_embeddings",
+            ),
             models.CheckConstraint(
                 condition=models.Q(max_output_tokens__lte=models.F("context_tokens")),
                 name="catalog_output_within_context",

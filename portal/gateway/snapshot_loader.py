@@ -129,4 +129,6 @@ def _model(row: CatalogModel, versions: list[PriceVersion]) -> ModelEntry:
         created_at=row.created_at.timestamp(),
         deprecates_at=row.deprecates_at.timestamp() if row.deprecates_at else None,
         prices=tuple(snapshot_nodes.price_entry(version) for version in versions),
+        task=row.task,
+        embedding_dimensions=row.embedding_dimensions,
     )

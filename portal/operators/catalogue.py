@@ -5,6 +5,7 @@ Not called models.py, since Django would read a module of that name as this app'
 
 import json
 from collections.abc import Callable
+from datetime import datetime
 
 from django import forms
 from django.contrib import messages
@@ -13,7 +14,7 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import path
 
-from portal.catalog.models import ArtefactKind, CatalogModel
+from portal.catalog.models import ArtefactKind, CatalogModel, ModelTask
 from portal.catalog.rules.parameters import SUPPORTED_PARAMETERS
 from portal.catalog.rules.rendering import bake
 from portal.catalog.rules.states import MODEL_MOVES
@@ -50,6 +51,19 @@ class ModelForm(forms.Form):
         label="Id", max_length=96, help_text="As customers write it, such as acme/chat-8b. For ever."
     )
     name = forms.CharField(max_length=120)
+    task = forms.ChoiceField(
+        choices=[
+            (ModelTask.CHAT, "answers chats and continues texts"),
+            (ModelTask.EMBEDDING, "makes vectors of texts"),
+        ],
+        initial=ModelTask.CHAT,
+    )
+    embedding_dimensions = forms.IntegerField(
+        label="Length of its vectors",
+        required=False,
+        min_value=1,
+        help_text="For embedding models only: answers with vectors of another length are refused.",
+    )
     source = forms.CharField(max_length=240, help_text="Where the weights come from.")
     revision = forms.CharField(max_length=64, help_text="The exact revision of the source.")
     artefact_digest = forms.CharField(
@@ -69,7 +83,9 @@ class ModelForm(forms.Form):
     dtype = forms.ChoiceField(choices=[(name, name) for name in ("bfloat16", "float16", "float32", "auto")])
     quantization = forms.CharField(max_length=24, required=False, help_text="As the engine calls it, such as fp8.")
     tokenizer = forms.FileField(label="tokenizer.json", help_text="The portal counts tokens with it.")
-    chat_template = forms.FileField(label="Chat template", help_text="The Jinja file of the model.")
+    chat_template = forms.FileField(
+        label="Chat template", required=False, help_text="The Jinja file of the model. Embedding models need none."
+    )
     tokenizer_config = forms.FileField(
         label="tokenizer_config.json", required=False, help_text="For the texts of bos_token and its like."
     )
@@ -95,6 +111,13 @@ class ModelForm(forms.Form):
         if not isinstance(parsed, dict):
             raise forms.ValidationError("Write a JSON object.")
         return parsed
+
+    def clean(self) -> dict[str, object]:
+        """Ask a chat model for its template."""
+        given: dict[str, object] = super().clean() or self.cleaned_data
+        if given.get("task") == ModelTask.CHAT and not given.get("chat_template"):
+            self.add_error("chat_template", "A chat model needs its template.")
+        return given
 
     def clean_tokenizer(self) -> UploadedFile:
         """Refuse a file too large to be a tokenizer."""
@@ -154,13 +177,17 @@ def _create(request: OperatorRequest, form: ModelForm) -> CatalogModel:
     now = clock.now()
     given = dict(form.cleaned_data)
     tokenizer_config = given.pop("tokenizer_config")
-    template = given.pop("chat_template").read()
-    if tokenizer_config:
-        template = bake(template.decode(errors="replace"), special_tokens(tokenizer_config.read())).encode()
+    template = given.pop("chat_template")
     tokenizer = add_artefact(kind=ArtefactKind.TOKENIZER, content=given.pop("tokenizer").read(), now=now)
-    stored = add_artefact(kind=ArtefactKind.CHAT_TEMPLATE, content=template, now=now)
-    spec = ModelSpec(**given, tokenizer=tokenizer.sha256, chat_template=stored.sha256)
+    stored = _stored_template(template.read(), tokenizer_config, now=now) if template else None
+    spec = ModelSpec(**given, tokenizer=tokenizer.sha256, chat_template=stored)
     return create_model(spec=spec, actor=request.actor, now=now)
+
+
+def _stored_template(content: bytes, tokenizer_config: UploadedFile | None, *, now: datetime) -> str:
+    if tokenizer_config:
+        content = bake(content.decode(errors="replace"), special_tokens(tokenizer_config.read())).encode()
+    return add_artefact(kind=ArtefactKind.CHAT_TEMPLATE, content=content, now=now).sha256
 
 
 def special_tokens(content: bytes) -> dict[str, str]:

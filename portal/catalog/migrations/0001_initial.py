@@ -36,6 +36,12 @@ class Migration(migrations.Migration):
                 ("public_id", models.CharField(max_length=96, unique=True)),
                 ("name", models.CharField(max_length=120)),
                 (
+                    "task",
+                    models.CharField(
+                        choices=[("chat", "Chat"), ("embedding", "Embedding")], default="chat", max_length=12
+                    ),
+                ),
+                (
                     "state",
                     models.CharField(
                         choices=[
@@ -56,6 +62,7 @@ class Migration(migrations.Migration):
                 ("context_tokens", models.PositiveIntegerField()),
                 ("max_output_tokens", models.PositiveIntegerField()),
                 ("default_output_tokens", models.PositiveIntegerField(default=1024)),
+                ("embedding_dimensions", models.PositiveIntegerField(blank=True, null=True)),
                 ("dtype", models.CharField(max_length=16)),
                 ("quantization", models.CharField(blank=True, max_length=24)),
                 ("message_overhead_bytes", models.PositiveIntegerField(blank=True, null=True)),
@@ -97,6 +104,17 @@ class Migration(migrations.Migration):
                     models.CheckConstraint(
                         condition=models.Q(("state__in", ["draft", "active", "deprecated", "retired"])),
                         name="catalog_model_state_known",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("task__in", ["chat", "embedding"])), name="catalog_model_task_known"
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("embedding_dimensions", None), ("task", "chat")),
+                            models.Q(("embedding_dimensions__gte", 1), ("task", "embedding")),
+                            _connector="OR",
+                        ),
+                        name="catalog_dimensions_of_embeddings",
                     ),
                     models.CheckConstraint(
                         condition=models.Q(("max_output_tokens__lte", models.F("context_tokens"))),

@@ -9,7 +9,7 @@ SUPPORTED_PARAMETERS = frozenset({
     "tools", "tool_choice", "parallel_tool_calls", "response_format", "structured_outputs", "logprobs", "top_logprobs",
     "temperature", "top_p", "top_k", "min_p", "frequency_penalty", "presence_penalty", "repetition_penalty", "stop",
     "seed", "max_tokens", "max_completion_tokens", "n", "logit_bias", "chat_template_kwargs.enable_thinking",
-    "reasoning_effort", "stream_options",
+    "reasoning_effort", "stream_options", "dimensions", "encoding_format",
 })  # fmt: skip
 
 EngineValue = str | int | float | bool

@@ -10,7 +10,7 @@ from django.db import IntegrityError, transaction
 from portal.audit import services as audit
 from portal.audit.services import Actor
 from portal.catalog import locks
-from portal.catalog.models import Artefact, ArtefactKind, CatalogModel, ModelState
+from portal.catalog.models import Artefact, ArtefactKind, CatalogModel, ModelState, ModelTask
 from portal.catalog.rules import parameters, states, tokenizers
 from portal.catalog.services.proofs import prove_overheads
 from portal.core.errors import Conflict, InvalidValue
@@ -18,6 +18,7 @@ from portal.integrations import bus
 
 _PUBLIC_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,46}(/[A-Za-z0-9][A-Za-z0-9._-]{0,46})?")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+MAX_DIMENSIONS = 16_384
 _DTYPES = frozenset({"bfloat16", "float16", "float32", "auto"})
 
 
@@ -39,6 +40,12 @@ class TokenizerUnbounded(Conflict):
     code = "tokenizer_unbounded"
 
 
+class TokenizerMissing(Conflict):
+    """An embedding is charged by our own count of its texts, which needs the tokenizer."""
+
+    code = "tokenizer_missing"
+
+
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
     """A catalogue entry as the operator gives it; `tokenizer` and `chat_template` are SHA-256 of artefacts."""
@@ -53,6 +60,8 @@ class ModelSpec:
     context_tokens: int
     max_output_tokens: int
     dtype: str
+    task: str = ModelTask.CHAT
+    embedding_dimensions: int | None = None
     quantization: str = ""
     default_output_tokens: int = 1024
     tokenizer: str | None = None
@@ -69,10 +78,12 @@ def create_model(*, spec: ModelSpec, actor: Actor, now: datetime) -> CatalogMode
     _check(spec)
     tokenizer = _artefact(spec.tokenizer, ArtefactKind.TOKENIZER)
     template = _artefact(spec.chat_template, ArtefactKind.CHAT_TEMPLATE)
-    proven = _proven(tokenizer, template)
+    proven = _proven(spec.task, tokenizer, template)
     model = CatalogModel(
         public_id=spec.public_id,
         name=spec.name,
+        task=spec.task,
+        embedding_dimensions=spec.embedding_dimensions,
         source=spec.source,
         revision=spec.revision,
         artefact_digest=spec.artefact_digest,
@@ -105,7 +116,7 @@ def create_model(*, spec: ModelSpec, actor: Actor, now: datetime) -> CatalogMode
 
 
 def activate_model(*, public_id: str, actor: Actor, now: datetime) -> CatalogModel:
-    """Offer the model. Raises ModelMoveRefused, CommercialUseNotAllowed, TokenizerUnbounded."""
+    """Offer the model. Raises ModelMoveRefused, CommercialUseNotAllowed, TokenizerUnbounded, TokenizerMissing."""
     with transaction.atomic():
         model = locks.model(public_id)
         _require_sellable(model)
@@ -143,9 +154,15 @@ def _require_sellable(model: CatalogModel) -> None:
             f"the licence {model.licence!r} does not allow commercial use",
             fix="Offer a model whose licence allows it, or correct the licence in a new entry.",
         )
+    is_embedding = model.task == ModelTask.EMBEDDING
     if model.tokenizer is None:
+        if is_embedding:
+            raise TokenizerMissing(
+                "an embedding is charged by the portal's own count, for which there is no tokenizer",
+                fix="Make a new entry with the model's tokenizer.json.",
+            )
         return
-    if not tokenizers.is_bounded_by_bytes(tokenizers.require_tokenizer(bytes(model.tokenizer.content))):
+    if not is_embedding and not _is_bounded(bytes(model.tokenizer.content)):
         raise TokenizerUnbounded(
             "with this tokenizer a text may have more tokens than bytes",
             fix="Offer a model with a byte-level tokenizer.",
@@ -163,9 +180,21 @@ def _check(spec: ModelSpec) -> None:
         raise InvalidValue("the longest output must fit into the context", param="max_output_tokens")
     if spec.default_output_tokens < 1:
         raise InvalidValue("the default output is at least one token", param="default_output_tokens")
+    if spec.task not in ModelTask.values:
+        raise InvalidValue(f"use one of {', '.join(ModelTask.values)}", param="task")
+    _check_dimensions(spec)
     for name in ("name", "source", "revision", "licence"):
         if not getattr(spec, name).strip():
             raise InvalidValue(f"{name} must be given", param=name)
+
+
+def _check_dimensions(spec: ModelSpec) -> None:
+    length = spec.embedding_dimensions
+    if spec.task == ModelTask.CHAT and length is not None:
+        raise InvalidValue("only embedding models have dimensions", param="embedding_dimensions")
+    if spec.task == ModelTask.EMBEDDING and not (length and 1 <= length <= MAX_DIMENSIONS):
+        message = f"give the length of the model's vectors, 1 to {MAX_DIMENSIONS}"
+        raise InvalidValue(message, param="embedding_dimensions")
 
 
 def _artefact(digest: str | None, kind: ArtefactKind) -> Artefact | None:
@@ -177,10 +206,19 @@ def _artefact(digest: str | None, kind: ArtefactKind) -> Artefact | None:
     return found
 
 
-def _proven(tokenizer: Artefact | None, template: Artefact | None) -> tuple[int | None, int | None]:
-    if tokenizer is None or template is None:
+def _proven(task: str, tokenizer: Artefact | None, template: Artefact | None) -> tuple[int | None, int | None]:
+    if tokenizer is None:
         return None, None
-    if not tokenizers.is_bounded_by_bytes(tokenizers.require_tokenizer(bytes(tokenizer.content))):
+    content = bytes(tokenizer.content)
+    if not _is_bounded(content):
         return None, None
-    proven = prove_overheads(bytes(template.content))
+    if task == ModelTask.EMBEDDING:
+        return None, tokenizers.added_tokens(tokenizers.require_tokenizer(content))
+    proven = prove_overheads(bytes(template.content)) if template is not None else None
     return (proven.message_bytes, proven.request_bytes) if proven else (None, None)
+
+
+def _is_bounded(content: bytes) -> bool:
+    parsed = tokenizers.require_tokenizer(content)
+    added = tokenizers.added_tokens(parsed)
+    return added is not None and added <= tokenizers.MAX_ADDED_TOKENS and tokenizers.is_bounded_by_bytes(parsed)

@@ -14,6 +14,7 @@ from tests.world import World
 FACTS = {
     "public_id": "acme/chat-8b",
     "name": "Acme Chat",
+    "task": "chat",
     "source": "https://models.example/acme",
     "revision": "abc",
     "artefact_digest": "9f" * 32,
@@ -60,6 +61,38 @@ def test_a_model_from_upload_to_retirement(console):
     assert row.desired == "stopped"
 
 
+def test_an_embedding_model_needs_no_template_but_the_length_of_its_vectors(console):
+    facts = {**FACTS, "public_id": "acme/embed", "task": "embedding", "supported_parameters": ["dimensions"]}
+    upload = files()
+    del upload["chat_template"]
+
+    refused = console.post("/operator/models/new/", {**facts, **upload})
+    assert "give the length of the model" in refused.text
+    console.post("/operator/models/new/", {**facts, "embedding_dimensions": "384", **_again(upload)})
+
+    model = CatalogModel.objects.get()
+    assert (model.task, model.embedding_dimensions, model.chat_template) == ("embedding", 384, None)
+    assert (model.message_overhead_bytes, model.request_overhead_bytes) == (None, 0)
+    console.post(f"/operator/models/{model.pk}/activate/")
+    model.refresh_from_db()
+    assert model.state == "active"
+    assert "makes vectors of 384 numbers" in console.get(f"/operator/models/{model.pk}/").text
+
+
+def test_a_chat_model_without_a_template_is_not_stored(console):
+    upload = files()
+    del upload["chat_template"]
+
+    assert "A chat model needs its template." in console.post("/operator/models/new/", {**FACTS, **upload}).text
+    assert not CatalogModel.objects.exists()
+
+
+def _again(upload) -> dict[str, SimpleUploadedFile]:
+    for file in upload.values():
+        file.seek(0)
+    return upload
+
+
 def test_special_tokens_are_baked_into_the_template(console):
     config = json.dumps({"bos_token": {"content": "<s>"}, "eos_token": "</s>", "pad_token": None}).encode()
     template = b"{{ bos_token }}{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}"
@@ -75,6 +108,7 @@ def test_special_tokens_are_baked_into_the_template(console):
     ("change", "field"),
     [
         ({"engine_args": "{"}, "engine_args"),
+        ({"embedding_dimensions": "5"}, "embedding_dimensions"),
         ({"engine_args": "[]"}, "engine_args"),
         ({"engine_args": '{"trust_remote_code": true}'}, "engine_args"),
         ({"artefact_digest": "x"}, "artefact_digest"),

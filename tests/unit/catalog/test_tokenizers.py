@@ -3,11 +3,13 @@
 import json
 
 import pytest
+from tokenizers.normalizers import BertNormalizer
 
 from portal.catalog.rules import tokenizers
-from portal.catalog.rules.tokenizers import TokenizerInvalid, is_bounded_by_bytes, require_tokenizer
+from portal.catalog.rules.tokenizers import TokenizerInvalid, added_tokens, is_bounded_by_bytes, require_tokenizer
 from tests.factories.catalog import demo_tokenizer
 
+WORDPIECE = {"type": "WordPiece", "vocab": {}}
 BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False}
 
 
@@ -31,10 +33,41 @@ def test_the_demo_tokenizer_is_bounded():
         ({"normalizer": {"type": "NFKC"}}, False),
         ({"normalizer": {"type": "Prepend", "prepend": "▁"}}, False),
         ({"normalizer": {"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Replace"}]}}, False),
+        ({"model": WORDPIECE, "pre_tokenizer": {"type": "BertPreTokenizer"}}, True),
+        ({"model": WORDPIECE, "pre_tokenizer": None, "normalizer": {"type": "BertNormalizer"}}, True),
+        ({"model": WORDPIECE, "pre_tokenizer": {"type": "Metaspace"}}, False),
+        ({"model": WORDPIECE, "pre_tokenizer": None, "normalizer": {"type": "NFKD"}}, False),
+        ({"model": {"type": "Unigram", "vocab": []}, "pre_tokenizer": {"type": "BertPreTokenizer"}}, False),
     ],
 )
 def test_what_adds_text_is_not_bounded(parts, bounded):
     assert is_bounded_by_bytes(tokenizer(**parts)) is bounded
+
+
+@pytest.mark.parametrize(
+    ("post_processor", "added"),
+    [
+        (None, 0),
+        ({"type": "ByteLevel"}, 0),
+        ({"type": "BertProcessing"}, 2),
+        ({"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}]}, 1),
+        ({"type": "Sequence", "processors": [{"type": "ByteLevel"}, {"type": "RobertaProcessing"}]}, 2),
+        ({"type": "Sequence", "processors": [{"type": "Odd"}]}, None),
+        ({"type": "Odd"}, None),
+        ("odd", None),
+    ],
+)
+def test_what_is_put_around_a_text_is_counted(post_processor, added):
+    assert added_tokens(tokenizer(post_processor=post_processor)) == added
+
+
+def test_no_character_grows_beyond_its_bytes_in_what_bert_normalizes():
+    normalize = BertNormalizer(lowercase=True, strip_accents=True, clean_text=True, handle_chinese_chars=True)
+
+    for code in [*range(0xD800), *range(0xE000, 0x110000, 7)]:
+        character = chr(code)
+        pieces = normalize.normalize_str(character).replace(" ", "")
+        assert len(pieces) <= len(character.encode()), hex(code)
 
 
 @pytest.mark.parametrize(
