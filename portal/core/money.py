@@ -74,3 +74,10 @@ def nano_from_text(text: str) -> Nano:
     if nano > LARGEST_NANO:
         raise ValueError(f"too large an amount of money: {text!r}")
     return Nano(-nano if sign else nano)
+
+
+def per_token_text(nano_per_mtok: int) -> str:
+    """Return the exact price of one token as a plain decimal string of the currency's unit."""
+    whole, rest = divmod(nano_per_mtok, MTOK * NANO_PER_UNIT)
+    fraction = f"{rest:0{_NANO_DIGITS + 6}d}".rstrip("0")
+    return f"{whole}.{fraction}" if fraction else str(whole)

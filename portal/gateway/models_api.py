@@ -2,13 +2,12 @@
 
 from typing import Any, Final
 
-from portal.core.money import decimal_text
+from portal.core.money import decimal_text, per_token_text
 from portal.gateway import policy
 from portal.gateway.contracts import KeyEntry, ModelEntry, NodeEntry, PriceEntry, Snapshot
 from portal.gateway.errors import INVALID_REQUEST, ApiError
 
 _OFFERED: Final = frozenset({"active", "deprecated"})
-_PICO_DIGITS: Final = 15
 
 
 def price_now(model: ModelEntry, *, now: float) -> PriceEntry | None:
@@ -63,9 +62,9 @@ def _entry(model: ModelEntry, price: PriceEntry, nodes: tuple[NodeEntry, ...], k
         "output_modalities": ["text"],
         "quantization": model.quantization or None,
         "pricing": {
-            "prompt": per_token(price.prompt_nano_per_mtok),
-            "completion": per_token(price.completion_nano_per_mtok),
-            "input_cache_read": per_token(price.cached_nano_per_mtok),
+            "prompt": per_token_text(price.prompt_nano_per_mtok),
+            "completion": per_token_text(price.completion_nano_per_mtok),
+            "input_cache_read": per_token_text(price.cached_nano_per_mtok),
             "request": decimal_text(price.request_nano),
         },
         "datacenters": sorted({node.country for node in allowed if node.country}),
@@ -73,10 +72,3 @@ def _entry(model: ModelEntry, price: PriceEntry, nodes: tuple[NodeEntry, ...], k
         "is_ready": any(node.tunnel is not None for node in allowed),
         "deprecates_at": int(model.deprecates_at) if model.deprecates_at is not None else None,
     }
-
-
-def per_token(nano_per_mtok: int) -> str:
-    """Return the exact price of one token as a plain decimal string."""
-    whole, rest = divmod(nano_per_mtok, 10**_PICO_DIGITS)
-    fraction = f"{rest:0{_PICO_DIGITS}d}".rstrip("0")
-    return f"{whole}.{fraction}" if fraction else str(whole)

@@ -49,6 +49,7 @@ _ENTRIES: dict[str, list[list[tuple[str, str, str]]]] = {
         ],
         [
             ("Earnings", "provider:earnings", "chart-column"),
+            ("Requests", "provider:requests", "list"),
             ("Payouts", "provider:payouts", "banknote"),
             ("Statements", "provider:statements", "file-text"),
         ],
@@ -59,6 +60,7 @@ _ENTRIES: dict[str, list[list[tuple[str, str, str]]]] = {
             ("Overview", "customer:overview", "layout-dashboard"),
             ("API keys", "customer:keys", "key-round"),
             ("Projects", "customer:projects", "folder"),
+            ("Private nodes", "customer:private-nodes", "server"),
             ("Usage", "customer:usage", "chart-column"),
         ],
         [("Credit", "customer:credit", "wallet"), ("Statements", "customer:statements", "file-text")],

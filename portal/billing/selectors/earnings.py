@@ -75,9 +75,10 @@ def totals(*, provider_id: int, first: date, last: date) -> Totals:
     return Totals(requests=sums["requests"], charge_nano=int(sums["charge"]), earned_nano=int(sums["earned"]))
 
 
-def node_names(*, provider_id: int, ids: set[int]) -> dict[int, str]:
-    """Return the names of the provider's nodes."""
-    return dict(Node.objects.filter(provider=provider_id, pk__in=ids).values_list("pk", "name"))
+def node_names(*, provider_id: int, ids: set[int] | None = None) -> dict[int, str]:
+    """Return the names of these nodes of the provider, or of all."""
+    rows = Node.objects.filter(provider=provider_id)
+    return dict((rows if ids is None else rows.filter(pk__in=ids)).values_list("pk", "name"))
 
 
 def last_example(*, provider_id: int) -> Example | None:

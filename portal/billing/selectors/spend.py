@@ -58,14 +58,16 @@ def spent(*, organization_id: int, first: date, last: date) -> int:
     return int(_days(organization_id, first, last).aggregate(total=Sum("charge_nano", default=0))["total"])
 
 
-def model_names(ids: set[int]) -> dict[int, str]:
-    """Return the public ids of models."""
-    return dict(CatalogModel.objects.filter(pk__in=ids).values_list("pk", "public_id"))
+def model_names(ids: set[int] | None = None) -> dict[int, str]:
+    """Return the public ids of these models, or of all."""
+    rows = CatalogModel.objects.all() if ids is None else CatalogModel.objects.filter(pk__in=ids)
+    return dict(rows.values_list("pk", "public_id"))
 
 
-def key_names(*, organization_id: int, ids: set[int]) -> dict[int, str]:
-    """Return the names of the organization's keys, with their public ids where two share a name."""
-    keys = list(ApiKey.objects.filter(organization=organization_id, pk__in=ids).order_by("pk"))
+def key_names(*, organization_id: int, ids: set[int] | None = None) -> dict[int, str]:
+    """Return the names of these keys of the organization, or of all, with their public ids where two share a name."""
+    rows = ApiKey.objects.filter(organization=organization_id)
+    keys = list((rows if ids is None else rows.filter(pk__in=ids)).order_by("pk"))
     names = [key.name for key in keys]
     return {key.pk: f"{key.name} ({key.public_id})" if names.count(key.name) > 1 else key.name for key in keys}
 

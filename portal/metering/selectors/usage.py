@@ -1,7 +1,8 @@
 """Usage records for pages and the API: always of one organization or provider, bounded, in a unique order."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from uuid import UUID
 
 from django.db.models import Count, QuerySet, Sum
@@ -11,12 +12,37 @@ from portal.metering.models import UsageRecord
 
 _DIMENSIONS = frozenset({"day", "model_id", "api_key_id", "node_id"})
 _LONGEST = timedelta(days=92)
+_CHUNK = 2_000
 _SUMMED = ("prompt_tokens", "cached_tokens", "completion_tokens", "charge_nano", "provider_nano")
 
 
 def by_request(*, organization_id: int, request_id: UUID) -> list[UsageRecord]:
     """Return the attempts of one request of this organization, in order; empty where it has none."""
     return list(UsageRecord.objects.filter(request_id=request_id, organization_id=organization_id).order_by("attempt"))
+
+
+def attempts_of_provider(*, provider_id: int, request_id: UUID) -> list[UsageRecord]:
+    """Return those attempts of one request that went to the provider's nodes, in order."""
+    rows = UsageRecord.objects.filter(request_id=request_id, provider_id=provider_id)
+    return list(rows.defer("routing").order_by("attempt"))
+
+
+def each(
+    *, since: date, until: date, organization_id: int | None = None, provider_id: int | None = None
+) -> Iterator[UsageRecord]:
+    """Yield one owner's records that closed on the days from `since` to `until` (UTC, both included, at most 92).
+
+    They come a few thousand at a time, in the order of closing. Raises ValueError without exactly one owner.
+    """
+    if (organization_id is None) is (provider_id is None):
+        raise ValueError("an export is of one organization or of one provider")
+    owner = {"organization_id": organization_id} if provider_id is None else {"provider_id": provider_id}
+    last = datetime.combine(until + timedelta(days=1), time.min, UTC)
+    first = max(datetime.combine(since, time.min, UTC), last - _LONGEST)
+    rows = UsageRecord.objects.filter(closed_at__gte=first, closed_at__lt=last, **owner)
+    # A request opens at most a day before it closes: the partitions to read follow from that.
+    rows = rows.filter(opened_on__gte=first.date() - timedelta(days=1), opened_on__lte=until)
+    return rows.defer("routing").order_by("closed_at", "request_id", "attempt").iterator(chunk_size=_CHUNK)
 
 
 def of_organization(

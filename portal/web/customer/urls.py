@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern
 
-from portal.web.customer import credit, key_rotation, keys, overview, projects, usage
+from portal.web.customer import credit, key_rotation, keys, overview, private_nodes, projects, requests, usage
 
 app_name = "customer"
 urlpatterns: list[URLPattern] = [
@@ -10,6 +10,8 @@ urlpatterns: list[URLPattern] = [
     *keys.urlpatterns,
     *key_rotation.urlpatterns,
     *projects.urlpatterns,
+    *private_nodes.urlpatterns,
     *usage.urlpatterns,
+    *requests.urlpatterns,
     *credit.urlpatterns,
 ]

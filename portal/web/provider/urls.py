@@ -2,14 +2,16 @@
 
 from django.urls import URLPattern
 
-from portal.web.provider import earnings, enrol, nodes, overview, payouts, profile
+from portal.web.provider import earnings, enrol, nodes, overview, payouts, private_nodes, profile, requests
 
 app_name = "provider"
 urlpatterns: list[URLPattern] = [
     *overview.urlpatterns,
     *nodes.urlpatterns,
+    *private_nodes.urlpatterns,
     *enrol.urlpatterns,
     *earnings.urlpatterns,
+    *requests.urlpatterns,
     *payouts.urlpatterns,
     *profile.urlpatterns,
 ]

@@ -5,13 +5,15 @@ Add one line when you add a route with arguments; tests/integration/web/test_rou
 
 from collections.abc import Callable
 
+from portal.accounts.models import Organization
 from portal.nodes.models import Node
 from portal.payouts.models import Payout
 from portal.providers.models import Provider
 from tests.factories.accounts import ApiKeyFactory, InvitationFactory, ProjectFactory
 from tests.factories.billing import PricedModelFactory, buy
 from tests.factories.catalog import CatalogModelFactory
-from tests.factories.nodes import DeploymentFactory, EnrolmentTokenFactory, NodeFactory
+from tests.factories.metering import usage_record
+from tests.factories.nodes import DeploymentFactory, EnrolmentTokenFactory, NodeFactory, NodeGuestFactory
 from tests.factories.payouts import PayoutFactory, TopUpFactory
 from tests.factories.providers import ProviderFactory
 from tests.world import Team, World
@@ -26,6 +28,17 @@ def _provider(team: Team) -> Provider:
 
 def _node(team: Team, **fields: object) -> Node:
     return NodeFactory(provider=_provider(team), **fields)
+
+
+def _guest(organization: Organization, node: Node | None = None) -> tuple[Node, Organization]:
+    """A private node of somebody else's, with the organization as its guest."""
+    private = node or NodeFactory(is_private=True)
+    NodeGuestFactory(node=private, organization=organization)
+    return private, organization
+
+
+def _guest_names(node: Node, organization: Organization) -> dict[str, object]:
+    return {"node_id": node.public_id, "organization": organization.public_id}
 
 
 def _payout(world: World) -> Payout:
@@ -45,6 +58,9 @@ OBJECTS: dict[str, Maker] = {
         "project": ProjectFactory(organization=team.organization).public_id
     },
     "customer:key-revoke": lambda world, team: {"key": ApiKeyFactory(organization=team.organization).public_id},
+    "customer:request": lambda world, team: {
+        "request_id": usage_record(organization_id=team.organization.pk).request_id
+    },
     "customer:topup": lambda world, team: {"topup": TopUpFactory(organization=team.organization).public_id},
     "mfa_edit_webauthn": lambda world, team: {"pk": 1},
     "mfa_remove_webauthn": lambda world, team: {"pk": 1},
@@ -67,6 +83,12 @@ OBJECTS: dict[str, Maker] = {
         "move": "activate",
     },
     "operators:node": lambda world, team: {"node_id": _node(team).public_id},
+    "customer:private-node": lambda world, team: {"node_id": _guest(team.organization)[0].public_id},
+    "operators:guest-remove": lambda world, team: _guest_names(*_guest(team.organization)),
+    "operators:node-private": lambda world, team: {"node_id": _node(team).public_id},
+    "provider:guest-remove": lambda world, team: _guest_names(*_guest(world.other, _node(team, is_private=True))),
+    "provider:node-private": lambda world, team: {"node_id": _node(team).public_id},
+    "provider:private-price": lambda world, team: {"model_id": PricedModelFactory().public_id},
     "operators:node-lift": lambda world, team: {"node_id": _node(team, state="suspended").public_id},
     "operators:node-suspend": lambda world, team: {"node_id": _node(team).public_id},
     "operators:provider": lambda world, team: {"provider_id": _provider(team).public_id},
@@ -81,4 +103,5 @@ OBJECTS: dict[str, Maker] = {
     "provider:node-drain": lambda world, team: {"node_id": _node(team).public_id},
     "provider:node-resume": lambda world, team: {"node_id": _node(team, is_drain_wanted=True).public_id},
     "provider:node-retire": lambda world, team: {"node_id": _node(team).public_id},
+    "provider:request": lambda world, team: {"request_id": usage_record(provider_id=_provider(team).pk).request_id},
 }
