@@ -11,10 +11,11 @@ from portal.core.errors import DomainError
 from portal.core.money import decimal_text, nano_from_text
 from portal.nodes.models import Node, NodeOrigin, NodeState
 from portal.nodes.rules.states import NODE_MOVES
+from portal.nodes.selectors import guests as guest_selectors
 from portal.nodes.selectors import nodes as selectors
 from portal.nodes.selectors.rows import deployment_row, error_row, event_row, gpu_row, host_row, node_row
 from portal.nodes.selectors.work import class_note, explain_work
-from portal.nodes.services import lifecycle
+from portal.nodes.services import guests, lifecycle
 from portal.operators.access import OperatorRequest, operator_page
 from portal.operators.providers import ReasonForm
 from portal.providers.models import ProviderKind
@@ -32,6 +33,12 @@ class HouseForm(forms.Form):
             return nano_from_text(self.cleaned_data["cost_per_hour"])
         except ValueError as error:
             raise forms.ValidationError("Write an amount such as 1.20.") from error
+
+
+class GuestForm(forms.Form):
+    """Whom a private node is shown to."""
+
+    organization = forms.CharField(max_length=40, help_text="Its id; it begins with org_.")
 
 
 @operator_page
@@ -62,6 +69,39 @@ def node(request: OperatorRequest, node_id: str) -> HttpResponse:
             messages.success(request, "Origin and cost are set.")
             return redirect("operators:node", node_id=node_id)
     return render(request, "operators/node.html", {"form": form, **_context(row)})
+
+
+@operator_page
+def private(request: OperatorRequest, node_id: str) -> HttpResponse:
+    """Show who may use the node; a POST makes it private or public again, or names a guest."""
+    row = selectors.fleet_node(node_id)
+    is_naming = request.method == "POST" and "visibility" not in request.POST
+    form = GuestForm(request.POST if is_naming else None)
+    if request.method == "POST" and not is_naming:
+        is_private = request.POST["visibility"] == "private"
+        guests.set_private(node_id=node_id, is_private=is_private, actor=request.actor, now=clock.now())
+        return redirect("operators:node-private", node_id=node_id)
+    if is_naming and form.is_valid():
+        named = form.cleaned_data["organization"]
+        try:
+            guests.name_guest(node_id=node_id, organization_id=named, actor=request.actor, now=clock.now())
+        except DomainError as error:
+            form.add_error("organization", error.message)
+        else:
+            messages.success(request, f"{named} sees the node, and is served by it once it has accepted the price.")
+            return redirect("operators:node-private", node_id=node_id)
+    context = {"node": row, "form": form, "guests": guest_selectors.guests_of(node=row), "is_operator_page": True}
+    return render(request, "operators/node_private.html", context)
+
+
+@operator_page
+def remove_guest(request: OperatorRequest, node_id: str, organization: str) -> HttpResponse:
+    """Hide the node from an organization again, after asking."""
+    row = selectors.fleet_node(node_id)
+    if request.method == "POST":
+        guests.remove_guest(node_id=node_id, organization_id=organization, actor=request.actor, now=clock.now())
+        return redirect("operators:node-private", node_id=node_id)
+    return render(request, "operators/guest_remove.html", {"node": row, "organization": organization})
 
 
 @operator_page
@@ -114,6 +154,8 @@ def _context(row: Node) -> dict[str, object]:
 urlpatterns = [
     path("nodes/", nodes, name="nodes"),
     path("nodes/<str:node_id>/", node, name="node"),
+    path("nodes/<str:node_id>/private/", private, name="node-private"),
+    path("nodes/<str:node_id>/guests/<str:organization>/remove/", remove_guest, name="guest-remove"),
     path("nodes/<str:node_id>/suspend/", suspend, name="node-suspend"),
     path("nodes/<str:node_id>/lift/", lift, name="node-lift"),
 ]

@@ -14,31 +14,22 @@ from portal.billing.selectors import prices as price_selectors
 from portal.billing.services import prices as price_services
 from portal.catalog.models import CatalogModel
 from portal.core import clock
+from portal.core.amount_field import AmountField
 from portal.core.errors import DomainError
-from portal.core.money import BPS, decimal_text, nano_from_text, split_share
+from portal.core.money import BPS, decimal_text, split_share
 from portal.operators.access import OperatorRequest, operator_page
 from portal.providers.models import Provider, ProviderKind
 
 _SAMPLE = {"prompt": 1000, "cached": 0, "completion": 500}
 
 
-def _nano(value: str) -> int:
-    try:
-        amount = nano_from_text(value)
-    except ValueError as error:
-        raise forms.ValidationError("Write an amount such as 0.25, with at most nine decimals.") from error
-    if amount < 0:
-        raise forms.ValidationError("An amount cannot be negative.")
-    return amount
-
-
 class PriceForm(forms.Form):
     """A price per million tokens, and from when."""
 
-    prompt = forms.CharField(label="Prompt, per 1M tokens", max_length=24)
-    cached = forms.CharField(label="Cached prompt, per 1M tokens", max_length=24)
-    completion = forms.CharField(label="Completion, per 1M tokens", max_length=24)
-    request_fee = forms.CharField(label="Per request", max_length=24, initial="0")
+    prompt = AmountField(label="Prompt, per 1M tokens")
+    cached = AmountField(label="Cached prompt, per 1M tokens")
+    completion = AmountField(label="Completion, per 1M tokens")
+    request_fee = AmountField(label="Per request", initial="0")
     effective_from = forms.DateTimeField(
         label="From (UTC)",
         required=False,
@@ -46,21 +37,10 @@ class PriceForm(forms.Form):
         widget=forms.DateTimeInput(attrs={"type": "datetime-local"}),
     )
 
-    def clean(self) -> dict[str, object]:
-        """Turn the four amounts into terms, each with its own message where it cannot be read."""
-        cleaned: dict[str, object] = super().clean() or {}
-        amounts: dict[str, int] = {}
-        for name in ("prompt", "cached", "completion", "request_fee"):
-            if name in cleaned:
-                try:
-                    amounts[name] = _nano(str(cleaned[name]))
-                except forms.ValidationError as error:
-                    self.add_error(name, error)
-        if len(amounts) == 4:  # noqa: PLR2004  all of them could be read
-            cleaned["terms"] = Terms(
-                amounts["prompt"], amounts["cached"], amounts["completion"], amounts["request_fee"]
-            )
-        return cleaned
+    def terms(self) -> Terms:
+        """Return the four amounts of a valid form."""
+        amounts = (self.cleaned_data[name] for name in ("prompt", "cached", "completion", "request_fee"))
+        return Terms(*amounts)
 
 
 class ShareForm(forms.Form):
@@ -133,7 +113,7 @@ def _set_price(request: OperatorRequest, model: CatalogModel, form: PriceForm, n
     try:
         version = price_services.set_price(
             model=model,
-            terms=form.cleaned_data["terms"],
+            terms=form.terms(),
             actor=request.actor,
             now=now,
             effective_from=_utc(form.cleaned_data["effective_from"]),
@@ -163,7 +143,7 @@ def _set_share(request: OperatorRequest, form: ShareForm, now: datetime) -> bool
 
 def _preview(form: PriceForm, current: PriceVersion | None, share_bps: int) -> dict[str, object]:
     """Return what a request of 1,000 prompt and 500 completion tokens costs now and then, and who gets what of it."""
-    charge = charge_nano(price=form.cleaned_data["terms"], **_SAMPLE)
+    charge = charge_nano(price=form.terms(), **_SAMPLE)
     provider, platform = split_share(charge, share_bps)
     return {
         "now_nano": charge_nano(price=current, **_SAMPLE) if current else None,

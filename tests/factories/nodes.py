@@ -16,6 +16,7 @@ from portal.nodes.models import (
     Gpu,
     Node,
     NodeEvent,
+    NodeGuest,
     NodeOrigin,
     NodeSession,
     NodeState,
@@ -24,7 +25,7 @@ from portal.nodes.models import (
 )
 from portal.nodes.rules import classes, signatures
 from portal.providers.models import ProviderKind
-from tests.factories.accounts import JOINED
+from tests.factories.accounts import JOINED, OrganizationFactory
 from tests.factories.catalog import CatalogModelFactory
 from tests.factories.providers import ProviderFactory
 
@@ -151,3 +152,15 @@ class NodeEventFactory(DjangoModelFactory):
     to_state = NodeState.SERVING
     code = "serving"
     cause = "node"
+
+
+class NodeGuestFactory(DjangoModelFactory):
+    """An organization that a private node is shown to; pass `accepted_at` for one that is served."""
+
+    class Meta:
+        model = NodeGuest
+
+    node = factory.SubFactory(NodeFactory, is_private=True)
+    organization = factory.SubFactory(OrganizationFactory)
+    named_by = "operator"
+    named_at = JOINED

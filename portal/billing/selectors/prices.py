@@ -53,3 +53,11 @@ def all_upcoming(*, now: datetime, limit: int = 100) -> QuerySet[PriceVersion]:
     """Return public price versions that are not in force yet, soonest first."""
     rows = PriceVersion.objects.filter(effective_from__gt=now, provider=None).select_related("model")
     return rows.order_by("effective_from", "id")[:limit]
+
+
+def private_prices(*, provider_id: int) -> dict[int, list[PriceVersion]]:
+    """Return by model all versions of the provider's private prices, in the order in which they take effect."""
+    found: dict[int, list[PriceVersion]] = {}
+    for row in PriceVersion.objects.filter(provider_id=provider_id).order_by("model_id", "effective_from"):
+        found.setdefault(row.model_id, []).append(row)
+    return found

@@ -2,6 +2,7 @@
 
 from django.db.models import Count, Q, QuerySet
 
+from portal.catalog.models import CatalogModel
 from portal.core.errors import NotFound
 from portal.nodes.models import Deployment, DesiredState, EnrolmentToken, Gpu, Node, NodeEvent, NodeState, ObservedState
 from portal.providers.models import Provider
@@ -66,6 +67,15 @@ def deployment_of(*, provider: Provider, public_id: str) -> Deployment:
     if found is None:
         raise NotFound("there is no such deployment", param="deployment")
     return found
+
+
+def deployed_model(*, provider: Provider, public_id: str) -> CatalogModel:
+    """A catalogue model that is, or was, deployed on a node of the provider. Raises NotFound."""
+    rows = Deployment.objects.filter(node__provider=provider, model__public_id=public_id).select_related("model")
+    found = rows.order_by("id").first()
+    if found is None:
+        raise NotFound("no node of yours has this model", param="model")
+    return found.model
 
 
 def events_of(*, node: Node, limit: int = MAX_EVENTS) -> QuerySet[NodeEvent]:

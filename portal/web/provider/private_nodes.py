@@ -15,7 +15,6 @@ from portal.billing.rules.rating import Terms, charge_nano
 from portal.billing.selectors import prices as price_selectors
 from portal.billing.services import prices as price_services
 from portal.catalog.models import CatalogModel
-from portal.catalog.selectors.models import model as catalogue_model
 from portal.core import clock
 from portal.core.amount_field import AmountField
 from portal.core.errors import DomainError
@@ -95,7 +94,7 @@ def remove_guest(request: ProviderRequest, node_id: str, organization: str) -> H
 def private_price(request: ProviderRequest, model_id: str) -> HttpResponse:
     """Show the provider's private prices of a model; preview a new one, then set it."""
     now = clock.now()
-    model = catalogue_model(model_id)
+    model = selectors.deployed_model(provider=request.provider, public_id=model_id)
     current = price_selectors.prices_at(at=now, provider_id=request.provider.pk).get(model.pk)
     public = price_selectors.prices_at(at=now).get(model.pk)
     form = PrivatePriceForm(request.POST or None, initial=_initial(current or public))

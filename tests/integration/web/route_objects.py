@@ -88,7 +88,9 @@ OBJECTS: dict[str, Maker] = {
     "operators:node-private": lambda world, team: {"node_id": _node(team).public_id},
     "provider:guest-remove": lambda world, team: _guest_names(*_guest(world.other, _node(team, is_private=True))),
     "provider:node-private": lambda world, team: {"node_id": _node(team).public_id},
-    "provider:private-price": lambda world, team: {"model_id": PricedModelFactory().public_id},
+    "provider:private-price": lambda world, team: {
+        "model_id": DeploymentFactory(node=_node(team), model__plain=True).model.public_id
+    },
     "operators:node-lift": lambda world, team: {"node_id": _node(team, state="suspended").public_id},
     "operators:node-suspend": lambda world, team: {"node_id": _node(team).public_id},
     "operators:provider": lambda world, team: {"provider_id": _provider(team).public_id},
