@@ -13,6 +13,7 @@ from django.urls import path
 from django.views.decorators.http import require_POST
 
 from portal.accounts.models import Organization, Role
+from portal.accounts.rules import roles
 from portal.accounts.services import organization_terms
 from portal.accounts.services.organization_terms import Alerts, OrganizationTerms
 from portal.core import clock
@@ -112,6 +113,9 @@ def _context(request: OrganizationRequest, form: TermsForm) -> dict[str, object]
         "alerts_form": AlertsForm(initial={name: getattr(row, f"alerts_{name}") for name in names}),
         "budget": budgets.get(row.public_id),
         "ceilings": _ceilings(row),
+        "own_limits": key_view.limits_text(row),
+        "zone": row.time_zone,
+        "may_manage": roles.includes(request.membership.role, Role.ADMIN),
         "currency": settings.CURRENCY.upper(),
     }
 
