@@ -1,9 +1,11 @@
 """GET /v1/models and /v1/models/{id}: what is offered, at which price, and whether a node is ready for it."""
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 from portal.core.money import decimal_text, per_token_text
 from portal.gateway import policy
+from portal.gateway.candidates import private_price
 from portal.gateway.contracts import KeyEntry, ModelEntry, NodeEntry, PriceEntry, Snapshot
 from portal.gateway.errors import INVALID_REQUEST, ApiError
 
@@ -22,7 +24,7 @@ def price_now(model: ModelEntry, *, now: float) -> PriceEntry | None:
 def listing(snapshot: Snapshot, key: KeyEntry, *, now: float) -> dict[str, Any]:
     """Return the list of models that the key may call."""
     offered = [
-        _entry(model, price, snapshot.nodes_by_model.get(model.id, ()), key)
+        _entry(model, _offer(model, price, snapshot, key, now=now))
         for model in sorted(snapshot.models.values(), key=lambda model: model.public_id)
         if model.state in _OFFERED
         and policy.allows_model(key, model.public_id)
@@ -35,7 +37,7 @@ def single(model_id: str, snapshot: Snapshot, key: KeyEntry, *, now: float) -> d
     """Return one model. Raises ApiError model_not_found or model_not_allowed."""
     model, price = find(model_id, snapshot, now=now)
     policy.require_model(key, model.public_id)
-    return _entry(model, price, snapshot.nodes_by_model.get(model.id, ()), key)
+    return _entry(model, _offer(model, price, snapshot, key, now=now))
 
 
 def find(model_id: str, snapshot: Snapshot, *, now: float) -> tuple[ModelEntry, PriceEntry]:
@@ -48,9 +50,47 @@ def find(model_id: str, snapshot: Snapshot, *, now: float) -> tuple[ModelEntry, 
     return model, price
 
 
-def _entry(model: ModelEntry, price: PriceEntry, nodes: tuple[NodeEntry, ...], key: KeyEntry) -> dict[str, Any]:
-    allowed = [node for node in nodes if node.node_class in key.node_classes]
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    """What a key gets of a model: its nodes, the public price, and what its organization's private nodes cost."""
+
+    nodes: list[NodeEntry]
+    public: PriceEntry
+    private: PriceEntry | None
+
+
+def _offer(model: ModelEntry, public: PriceEntry, snapshot: Snapshot, key: KeyEntry, *, now: float) -> _Offer:
+    rows = snapshot.private_nodes.get((key.organization_id, model.id), ())
+    priced = [(row.node, private_price(row, public, at=now)) for row in rows if _is_allowed(row.node, key)]
+    usable = [(node, price) for node, price in priced if price is not None]
+    nodes = [node for node, _ in usable]
+    if not key.policy.is_private_only:
+        nodes += [node for node in snapshot.nodes_by_model.get(model.id, ()) if _is_allowed(node, key)]
+    dearest = max((price for _, price in usable), key=_dearness, default=None)
+    return _Offer(nodes, public, dearest)
+
+
+def _is_allowed(node: NodeEntry, key: KeyEntry) -> bool:
+    countries = key.policy.countries
+    return node.node_class in key.node_classes and (countries is None or node.country in countries)
+
+
+def _dearness(price: PriceEntry) -> tuple[int, int, int]:
+    return price.completion_nano_per_mtok, price.prompt_nano_per_mtok, price.request_nano
+
+
+def _pricing(price: PriceEntry) -> dict[str, str]:
     return {
+        "prompt": per_token_text(price.prompt_nano_per_mtok),
+        "completion": per_token_text(price.completion_nano_per_mtok),
+        "input_cache_read": per_token_text(price.cached_nano_per_mtok),
+        "request": decimal_text(price.request_nano),
+    }
+
+
+def _entry(model: ModelEntry, offer: _Offer) -> dict[str, Any]:
+    """Describe the model; where the organization has private nodes theirs is its price, the public one beside it."""
+    described = {
         "id": model.public_id,
         "object": "model",
         "created": int(model.created_at),
@@ -61,14 +101,12 @@ def _entry(model: ModelEntry, price: PriceEntry, nodes: tuple[NodeEntry, ...], k
         "input_modalities": ["text"],
         "output_modalities": ["text"],
         "quantization": model.quantization or None,
-        "pricing": {
-            "prompt": per_token_text(price.prompt_nano_per_mtok),
-            "completion": per_token_text(price.completion_nano_per_mtok),
-            "input_cache_read": per_token_text(price.cached_nano_per_mtok),
-            "request": decimal_text(price.request_nano),
-        },
-        "datacenters": sorted({node.country for node in allowed if node.country}),
+        "pricing": _pricing(offer.private or offer.public),
+        "datacenters": sorted({node.country for node in offer.nodes if node.country}),
         "supported_parameters": sorted(model.supported_parameters),
-        "is_ready": any(node.tunnel is not None for node in allowed),
+        "is_ready": any(node.tunnel is not None for node in offer.nodes),
         "deprecates_at": int(model.deprecates_at) if model.deprecates_at is not None else None,
     }
+    if offer.private is not None:
+        described["public_pricing"] = _pricing(offer.public)
+    return described

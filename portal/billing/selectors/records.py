@@ -15,7 +15,17 @@ from portal.metering.selectors import usage
 from portal.nodes.models import Node
 
 PREFIX = "chatcmpl-"
-_SHOWN_ROUTING = ("by", "candidates", "refused", "predicted_ms", "retry_stopped_by")
+_SHOWN_ROUTING = (
+    "by",
+    "pool",
+    "nodes",
+    "candidates",
+    "refused",
+    "private_refused",
+    "predicted_ms",
+    "waited_ms",
+    "retry_stopped_by",
+)
 
 
 def for_customer(*, organization_id: int, request_id: UUID, currency: str) -> dict[str, Any] | None:
@@ -120,7 +130,11 @@ def _price(row: UsageRecord) -> dict[str, Any] | None:
     lines = rating.cost_lines(
         price=terms, prompt=row.prompt_tokens, cached=row.cached_tokens, completion=row.completion_tokens
     )
-    return {"version": terms.version, "lines": [_line(line) for line in lines]}
+    return {
+        "version": terms.version,
+        "scope": "public" if terms.provider_id is None else "private",
+        "lines": [_line(line) for line in lines],
+    }
 
 
 def _line(line: rating.CostLine) -> dict[str, Any]:
