@@ -16,6 +16,7 @@ class Forge:
     """The forking program."""
 
     def __init__(self, environ: dict[str, str], log: Path) -> None:
+        self._log = log
         errors = log.open("ab")
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.chaos.forging"],
@@ -32,7 +33,9 @@ class Forge:
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps({"environ": environ, "log": str(log)}).encode() + b"\n")
         self._process.stdin.flush()
-        return int(self._process.stdout.readline())
+        answer = self._process.stdout.readline()
+        assert answer, f"the forge is gone: {self._log.read_text()[-4000:]}"
+        return int(answer)
 
     def close(self) -> None:
         """End the program; its children end with it."""
