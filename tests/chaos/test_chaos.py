@@ -98,7 +98,7 @@ def _chaos(pool: Pool, kills: int, faults: "Faults | None" = None) -> verdict.Ve
             world.kill_one()
             if number % 10 == 9:
                 verdict.settle()
-            if faults is not None and number % 25 == 24:
+            if faults is not None and number % 10 == 4:
                 faults.strike()
         journal = customers.stop()
         for node in world.nodes.values():
