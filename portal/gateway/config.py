@@ -21,6 +21,7 @@ class GatewayConfig:
     drain_s: int
     country_header: str = ""
     metrics_dir: Path | None = None
+    retry_floor: int = 10
 
     @property
     def peer_address(self) -> str:
@@ -43,4 +44,5 @@ def from_environment() -> GatewayConfig:
         drain_s=env.integer("GATEWAY_DRAIN_S", 30, low=0, high=3_600),
         country_header=env.text("GATEWAY_COUNTRY_HEADER"),
         metrics_dir=peer_dir / "metrics",
+        retry_floor=env.integer("GATEWAY_RETRY_FLOOR", 10, low=1, high=10_000),
     )

@@ -1,6 +1,7 @@
 """The nodes of one request, one after another: who is asked next, and when nobody else is. Nobody else retries."""
 
 import time
+from collections.abc import Callable
 from typing import Final
 
 from portal.gateway.breaker import Verdict
@@ -16,10 +17,11 @@ from portal.gateway.waiting import LONGEST_WAIT_S, Waiting
 MAX_ATTEMPTS: Final = 3
 # The last attempt begins no later than this after the time the first one has for its first token.
 RETRY_GRACE_S: Final = 5.0
-# What only the engine can judge: where a request has none of these, a node's refusal is one word against ours.
+# What only the engine can judge, and every engine judges alike: a schema that does not compile, ids out of range.
+# Where a request has none of these, or needs what one node may lack (a tool parser), another node is asked too.
 _JUDGED_BY_ENGINE: Final = frozenset(
-    {"response_format", "structured_outputs", "tools", "tool_choice", "functions", "logit_bias", "bad_words"}
-    | {"chat_template_kwargs", "mm_processor_kwargs", "allowed_token_ids", "stop_token_ids"}
+    {"response_format", "structured_outputs", "logit_bias", "bad_words", "allowed_token_ids", "stop_token_ids"}
+    | {"chat_template_kwargs"}
 )
 
 
@@ -27,7 +29,14 @@ class Hunt:
     """Finds a node for each attempt of one request."""
 
     def __init__(
-        self, call: Call, *, router: Router, waiting: Waiting, retries: RetryBudget, snapshot: Snapshot
+        self,
+        call: Call,
+        *,
+        router: Router,
+        waiting: Waiting,
+        retries: RetryBudget,
+        snapshot: Snapshot,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.number = 0
         self.is_over = False
@@ -39,7 +48,8 @@ class Hunt:
         self._wanted = _wanted(call)
         self._tried: set[int] = set()
         self._disputed: list[NodeLoad] = []
-        self._began = time.monotonic()
+        self._clock = clock
+        self._began = clock()
         self._waited_s = 0.0
         retries.note_request(call.facts.model.id)
 
@@ -70,7 +80,7 @@ class Hunt:
 
     def served(self) -> None:
         """Take it that a node did serve the request: whoever said that the request was wrong, was wrong."""
-        now = time.monotonic()
+        now = self._clock()
         for load in self._disputed:
             load.breaker.note(Verdict.FAULT, now)
 
@@ -81,13 +91,13 @@ class Hunt:
             left_s = LONGEST_WAIT_S - self._waited_s
             if not refusal.may_wait or left_s <= 0:
                 raise
-            began = time.monotonic()
+            began = self._clock()
             try:
                 return await self._waiting.wait(
                     self._wanted, refusal, self._call.exchange, tried=self._tried, timeout_s=left_s
                 )
             finally:
-                self._waited_s += time.monotonic() - began
+                self._waited_s += self._clock() - began
 
     def _is_final(self, failure: NodeFailed) -> bool:
         """Whether the request itself is at fault: the customer's error, which no other node would make good."""
@@ -102,7 +112,7 @@ class Hunt:
         model = self._call.facts.model
         if self.number >= MAX_ATTEMPTS:
             return "attempts"
-        if time.monotonic() - self._began > model.first_token_timeout_s + RETRY_GRACE_S:
+        if self._clock() - self._began > model.first_token_timeout_s + RETRY_GRACE_S:
             return "deadline"
         return "" if self._retries.take(model.id) else "budget"
 

@@ -82,7 +82,7 @@ class GatewayProcess:
                 hub=self.hub,
                 router=self.router,
                 waiting=self.waiting,
-                retries=RetryBudget(time.monotonic),
+                retries=RetryBudget(time.monotonic, floor=config.retry_floor),
                 credit=self.credit,
                 settlement=self.settlement,
                 evidence=self.evidence,

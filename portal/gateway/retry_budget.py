@@ -5,9 +5,9 @@ from typing import Final
 
 SHARE: Final = 0.1
 WINDOW_S: Final = 30.0
-# A lone request may always be retried: with few requests a tenth of them is less than one.
-MODEL_FLOOR: Final = 3
-PROCESS_FLOOR: Final = 10
+# A lone request may be retried too: with few requests a tenth of them is less than one.
+FLOOR: Final = 10
+_PROCESS_FLOORS: Final = 3
 
 
 class SlidingCount:
@@ -56,11 +56,15 @@ class _Account:
 
 
 class RetryBudget:
-    """The retries of this process, together and for each model. Dispatch is the only one who takes of them."""
+    """The retries of this process, together and for each model. The hunt for a node is the only one who takes of them.
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    `floor` is how many a model may have in a window at least; all models together have three times that.
+    """
+
+    def __init__(self, clock: Callable[[], float], *, floor: int = FLOOR) -> None:
         self._clock = clock
-        self._process = _Account(PROCESS_FLOOR)
+        self._floor = floor
+        self._process = _Account(floor * _PROCESS_FLOORS)
         self._models: dict[int, _Account] = {}
 
     def note_request(self, model_id: int) -> None:
@@ -87,5 +91,5 @@ class RetryBudget:
     def _model(self, model_id: int) -> _Account:
         account = self._models.get(model_id)
         if account is None:
-            account = self._models[model_id] = _Account(MODEL_FLOOR)
+            account = self._models[model_id] = _Account(self._floor)
         return account
