@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from portal.core import clock
-from portal.gateway import affinity, bounds, dispatch, models_api, policy, strict_json
+from portal.gateway import affinity, bounds, dispatch, model_card, models_api, policy, strict_json
 from portal.gateway.auth import Door
 from portal.gateway.bounds import Bound, PromptMeasure
 from portal.gateway.candidates import possible_prices
@@ -16,7 +16,7 @@ from portal.gateway.contracts import KeyEntry, ModelEntry, PriceEntry, RequestFa
 from portal.gateway.coverage import held_first
 from portal.gateway.dialects.base import Stamp
 from portal.gateway.endpoints.base import Endpoint, Translation
-from portal.gateway.errors import Headers, invalid
+from portal.gateway.errors import INVALID_REQUEST, ApiError, Headers, invalid
 from portal.gateway.exchange import Exchange
 from portal.gateway.fields.asked import Asked
 from portal.gateway.limits import Limiter, LimitReached, Slot
@@ -121,7 +121,8 @@ class Admission:
         if asked.is_stream:
             body["stream"] = True
             body["stream_options"] = _STREAM_OPTIONS
-        body["cache_salt"] = self._salt(key.organization)
+        if asked.is_cached:
+            body["cache_salt"] = self._salt(key.organization)
         return body
 
     def _salt(self, organization: str) -> str:
@@ -150,14 +151,26 @@ class Admission:
 
 
 def find_model(raw: dict[str, Any], snapshot: Snapshot, *, task: str, now: float) -> tuple[ModelEntry, PriceEntry]:
-    """Return the model that the request names and its price. Raises ApiError."""
-    del task
+    """Return the model of this task that the request names, and its price. Raises ApiError."""
+    model, price = named_model(raw, snapshot, now=now)
+    if model.task != task:
+        raise _other_task(model)
+    return model, price
+
+
+def named_model(raw: dict[str, Any], snapshot: Snapshot, *, now: float) -> tuple[ModelEntry, PriceEntry]:
+    """Return the model that the request names, whatever it is for, and its price. Raises ApiError."""
     name = raw.get("model")
     if name is None:
         raise invalid("model is missing.", param="model")
     if not isinstance(name, str):
         raise invalid("model must be a string.", param="model")
     return models_api.find(name, snapshot, now=now)
+
+
+def _other_task(model: ModelEntry) -> ApiError:
+    message = f"{model.public_id!r} is not for this endpoint: it is served at {model_card.endpoints_text(model)}."
+    return ApiError(404, INVALID_REQUEST, "model_not_found", message, param="model")
 
 
 def _ignored(asked: Asked) -> Headers:

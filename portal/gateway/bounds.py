@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from portal.billing.rules import rating
 from portal.gateway.contracts import ModelEntry, PriceEntry
-from portal.gateway.errors import INVALID_REQUEST, ApiError, too_long
+from portal.gateway.errors import INVALID_REQUEST, ApiError, too_long, unavailable
 from portal.gateway.fields.asked import Asked
 
 
@@ -40,13 +40,7 @@ async def of(asked: Asked, *, model: ModelEntry, measure: PromptMeasure) -> Boun
     """Return the bound. Raises ApiError context_length_exceeded when that is certain, unboundable_request."""
     prompt_bytes = asked.prompt_bytes
     if prompt_bytes is None:
-        prompt_bytes = await measure.rendered_bytes(model, asked.body)
-    if prompt_bytes is None:
-        message = (
-            f"{model.public_id} has no chat template here, so this request cannot be bounded and paid for. "
-            "Send plain text messages without tools, or ask the operator to upload the template."
-        )
-        raise ApiError(400, INVALID_REQUEST, "unboundable_request", message)
+        prompt_bytes = await _measured(asked, model, measure)
     if asked.prompts == 1 and prompt_bytes >= model.context_tokens:
         await _require_room(asked, model, measure)
     return Bound(
@@ -55,7 +49,24 @@ async def of(asked: Asked, *, model: ModelEntry, measure: PromptMeasure) -> Boun
     )
 
 
+async def _measured(asked: Asked, model: ModelEntry, measure: PromptMeasure) -> int:
+    """Return the bytes of the rendered messages, or the exact tokens of bare prompts that bytes do not bound."""
+    is_chat = "messages" in asked.body
+    found = await (measure.rendered_bytes if is_chat else measure.prompt_tokens)(model, asked.body)
+    if found is not None:
+        return found
+    if not is_chat and model.tokenizer_sha256 is not None:
+        raise unavailable("no_capacity", "Prompts cannot be counted now; retry.")
+    missing = "chat template" if is_chat else "tokenizer"
+    message = (
+        f"{model.public_id} has no {missing} here, so this request cannot be bounded and paid for. "
+        f"{'Send plain text messages without tools' if is_chat else 'Send token ids'}, "
+        f"or ask the operator to upload the {missing}."
+    )
+    raise ApiError(400, INVALID_REQUEST, "unboundable_request", message)
+
+
 async def _require_room(asked: Asked, model: ModelEntry, measure: PromptMeasure) -> None:
     counted = await measure.prompt_tokens(model, asked.body)
     if counted is not None and counted >= model.context_tokens:
-        raise too_long(counted, model.context_tokens)
+        raise too_long(counted, model.context_tokens, param=asked.prompt_field)

@@ -17,6 +17,10 @@ from portal.gateway.segments import KnownCounts, Segmented
 _TOOL_CALL_TOKENS: Final = 24
 
 
+class TextTooLong(Exception):
+    """The text has more bytes than may be turned into ids; its argument is how many."""
+
+
 @dataclass(frozen=True, slots=True)
 class Counts:
     """Exact tokens of a prompt and of the delivered texts; `extra` are end and stop tokens nobody delivers."""
@@ -94,6 +98,16 @@ class Counter:
             count = tokenizer.count(_rendered(template, body))
             self._prompts.keep(key, count)
         return count
+
+    def ids(self, model: ModelEntry, body: Mapping[str, Any], longest_bytes: int) -> list[int]:
+        """Return the ids of the prompt or messages. Raises TextTooLong, RenderingRefused, ArtefactMissing."""
+        tokenizer = self._artefacts.tokenizer(model.tokenizer_sha256 or "")
+        is_bare = "messages" not in body
+        text = body["prompt"] if is_bare else _rendered(self._artefacts.template(model.template_sha256 or ""), body)
+        size = len(text.encode())
+        if size > longest_bytes:
+            raise TextTooLong(size)
+        return tokenizer.ids(text, is_bare=is_bare)
 
     def rendered_bytes(self, model: ModelEntry, body: Mapping[str, Any]) -> int:
         """Return the bytes of the rendered prompt. Raises RenderingRefused, ArtefactMissing."""

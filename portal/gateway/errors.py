@@ -82,7 +82,7 @@ def too_long(prompt_tokens: int, context_tokens: int, *, param: str = "messages"
     """Return 400 context_length_exceeded with the two numbers."""
     message = (
         f"This model's context is {context_tokens} tokens; the prompt has {prompt_tokens}, which leaves no room for an "
-        "answer. Shorten the messages or choose a model with a longer context."
+        "answer. Shorten it or choose a model with a longer context."
     )
     return ApiError(400, INVALID_REQUEST, "context_length_exceeded", message, param=param)
 

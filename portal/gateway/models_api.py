@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from portal.core.money import decimal_text, per_token_text
-from portal.gateway import policy
+from portal.gateway import model_card, policy
 from portal.gateway.candidates import private_price
 from portal.gateway.contracts import KeyEntry, ModelEntry, NodeEntry, PriceEntry, Snapshot
 from portal.gateway.errors import INVALID_REQUEST, ApiError
@@ -90,22 +90,11 @@ def _pricing(price: PriceEntry) -> dict[str, str]:
 
 def _entry(model: ModelEntry, offer: _Offer) -> dict[str, Any]:
     """Describe the model; where the organization has private nodes theirs is its price, the public one beside it."""
-    described = {
-        "id": model.public_id,
-        "object": "model",
-        "created": int(model.created_at),
-        "owned_by": "pool",
-        "name": model.name,
-        "context_length": model.context_tokens,
-        "max_output_length": model.max_output_tokens,
-        "input_modalities": ["text"],
-        "output_modalities": ["text"],
-        "quantization": model.quantization or None,
+    countries = sorted({node.country for node in offer.nodes if node.country})
+    described = model_card.describe(model) | {
         "pricing": _pricing(offer.private or offer.public),
-        "datacenters": sorted({node.country for node in offer.nodes if node.country}),
-        "supported_parameters": sorted(model.supported_parameters),
+        "datacenters": [{"country_code": country} for country in countries],
         "is_ready": any(node.tunnel is not None for node in offer.nodes),
-        "deprecates_at": int(model.deprecates_at) if model.deprecates_at is not None else None,
     }
     if offer.private is not None:
         described["public_pricing"] = _pricing(offer.public)

@@ -27,11 +27,12 @@ class Generated:
     choices: list[dict[str, Any]] = field(default_factory=list)
     texts: list[tuple[int, str]] = field(default_factory=list)
     finished: int = 0
+    vectors: int = 0
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing came that a customer could use."""
-        return not self.texts
+        return not (self.texts or self.vectors)
 
 
 def parse(data: bytes) -> dict[str, Any]:

@@ -12,14 +12,16 @@ from portal.core import clock
 from portal.core.errors import DomainError
 from portal.gateway import errors, health, key_api, metrics_api, models_api, requests_api
 from portal.gateway.contracts import Snapshot
-from portal.gateway.endpoints import count_tokens
 from portal.gateway.endpoints.base import Endpoint
 from portal.gateway.endpoints.chat import ChatEndpoint
+from portal.gateway.endpoints.completions import CompletionsEndpoint
+from portal.gateway.endpoints.embeddings import EmbeddingsEndpoint
 from portal.gateway.endpoints.messages import MessagesEndpoint
 from portal.gateway.endpoints.responses import ResponsesEndpoint
 from portal.gateway.errors import INVALID_REQUEST, ApiError
 from portal.gateway.exchange import CustomerGone, Exchange, check_headers
 from portal.gateway.process import GatewayProcess
+from portal.gateway.unmetered import count_tokens, tokenize
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -29,11 +31,13 @@ _REQUESTS: Final = "/v1/requests/"
 _KEY: Final = "/v1/key"
 _METERED: Final[Mapping[str, Endpoint]] = {
     "/v1/chat/completions": ChatEndpoint(),
+    "/v1/completions": CompletionsEndpoint(),
+    "/v1/embeddings": EmbeddingsEndpoint(),
     "/v1/messages": MessagesEndpoint(),
     "/v1/responses": ResponsesEndpoint(),
 }
 _METRICS: Final = "/metrics"
-_NAMED: Final = frozenset({*_METERED, _MODELS, _KEY, _METRICS, "/healthz", "/readyz"})
+_NAMED: Final = frozenset({*_METERED, tokenize.PATH, _MODELS, _KEY, _METRICS, "/healthz", "/readyz"})
 _UNHANDLED: Final = "gateway.request_failed"
 
 
@@ -90,6 +94,8 @@ async def _route(process: GatewayProcess, exchange: Exchange) -> None:
         await process.admission.serve(endpoint, exchange, _snapshot(process))
     elif path == count_tokens.PATH:
         await _count_tokens(process, exchange)
+    elif path == tokenize.PATH:
+        await _tokenize(process, exchange)
     elif path == _MODELS or path.startswith(_MODELS + "/"):
         _require_method(exchange, "GET")
         await _models(process, exchange)
@@ -126,6 +132,11 @@ async def _count_tokens(process: GatewayProcess, exchange: Exchange) -> None:
     count_tokens.speak(exchange)
     _require_method(exchange, "POST")
     await count_tokens.serve(process.admission, exchange, _snapshot(process))
+
+
+async def _tokenize(process: GatewayProcess, exchange: Exchange) -> None:
+    _require_method(exchange, "POST")
+    await tokenize.serve(process.admission, process.settlement.measure, exchange, _snapshot(process))
 
 
 async def _models(process: GatewayProcess, exchange: Exchange) -> None:

@@ -63,6 +63,11 @@ class Segmented:
         """Return the tokens of a prompt that no template renders: the tokenizer adds its own special tokens."""
         return len(self._tokenizer.encode_batch_fast([text])[0])
 
+    def ids(self, text: str, *, is_bare: bool) -> list[int]:
+        """Return the token ids, with the tokenizer's own special tokens for a bare prompt."""
+        found: list[int] = self._tokenizer.encode_batch_fast([text], add_special_tokens=is_bare)[0].ids
+        return found
+
     def _counted(self, piece: str) -> int:
         if len(piece) < _MIN_KEPT_CHARS:
             return self._encoded(piece)

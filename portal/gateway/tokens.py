@@ -13,10 +13,10 @@ from typing import Any, Final, TypeVar, cast
 from portal.catalog.rules.rendering import RenderingRefused
 from portal.gateway.artefacts import ArtefactMissing, Artefacts, ReadArtefact
 from portal.gateway.contracts import ModelEntry
-from portal.gateway.counts import Counter, Counts, Delivered
+from portal.gateway.counts import Counter, Counts, Delivered, TextTooLong
 from portal.gateway.threads import close_connections
 
-__all__ = ["Counts", "Delivered", "TokenCounters"]
+__all__ = ["Counts", "Delivered", "TextTooLong", "TokenCounters"]
 
 T = TypeVar("T")
 
@@ -81,6 +81,15 @@ class TokenCounters:
             return None
         return await self._run(lambda: self._counter.prompt(model, body))
 
+    async def ids(self, model: ModelEntry, body: Mapping[str, Any], *, longest_bytes: int) -> list[int] | None:
+        """Return the ids of the prompt or the rendered messages; None where they cannot be had now.
+
+        Raises TextTooLong, RenderingRefused.
+        """
+        if model.tokenizer_sha256 is None:
+            return None
+        return await self._run(lambda: self._counter.ids(model, body, longest_bytes))
+
     async def _run(self, work: Callable[[], T]) -> T | None:
         """Do the work in a thread, with all other work that came in the same moment: one way there for all of it."""
         if self._room <= 0:
@@ -134,6 +143,6 @@ def _do_all(batch: list[_Job]) -> list[object]:
             answers.append(job.work())
         except ArtefactMissing:
             answers.append(None)
-        except RenderingRefused as refusal:
+        except (RenderingRefused, TextTooLong) as refusal:
             answers.append(refusal)
     return answers

@@ -36,6 +36,8 @@ class Names:
     choices: int
     has_logprobs: bool
     stops: frozenset[str] = frozenset()
+    vector_length: int = 0
+    is_base64: bool = False
 
 
 class Wording(Protocol):

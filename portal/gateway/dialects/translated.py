@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from portal.gateway.contracts import ModelEntry
-from portal.gateway.fields import chat
+from portal.gateway.fields import chat, sampling
 from portal.gateway.fields.asked import Asked
 
 # Fields of the catalogue's own list, by the same names on every endpoint.
@@ -39,7 +39,7 @@ class Translated:
 
 def carry_rest(raw: Mapping[str, Any], into: dict[str, Any], notes: Notes, *, known: Iterable[str]) -> None:
     """Take over what the catalogue may list, and note what nobody knows. Raises ApiError for engine fields."""
-    chat.refuse(raw)
+    sampling.refuse(raw)
     for name, value in raw.items():
         if value is None or name in known:
             continue

@@ -1,6 +1,6 @@
 """A checked request, whichever endpoint it came by."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -8,7 +8,8 @@ from typing import Any
 class Asked:
     """What admission, routing and relay must know. `body` is what a node gets, without the fields that admission adds.
 
-    `prompt_bytes` bounds the tokens of all prompts; None: the prompt must be rendered to be bounded.
+    `prompt_bytes` bounds the tokens of all prompts; None: the prompt must be rendered or counted to be bounded.
+    `opening` are messages whose beginning requests may share; none where nothing is cached for later.
     """
 
     body: dict[str, Any]
@@ -21,9 +22,7 @@ class Asked:
     has_tools: bool = False
     logprobs: int | None = None
     ignored: tuple[str, ...] = ()
-
-    @property
-    def opening(self) -> list[dict[str, Any]]:
-        """Return the messages whose beginning requests may share; none where nothing is cached."""
-        found: list[dict[str, Any]] = self.body.get("messages", [])
-        return found
+    answer_bytes: int = 0
+    is_cached: bool = True
+    prompt_field: str = "messages"
+    opening: list[dict[str, Any]] = field(default_factory=list)

@@ -62,7 +62,7 @@ class Call:
         """Return how many bytes of a node's answer, however it comes, its tokens can account for."""
         per_token = _BYTES_PER_EVENT if self.asked.is_stream else _BYTES_PER_TOKEN
         per_token += _LOGPROB_BYTES * (1 + (self.asked.logprobs or 0))
-        return _MIN_ANSWER_BYTES + self.facts.output_bound_tokens * per_token
+        return _MIN_ANSWER_BYTES + self.facts.output_bound_tokens * per_token + self.asked.answer_bytes
 
 
 Settle = Callable[[], Awaitable[Settled]]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from portal.gateway.errors import ApiError
-from portal.gateway.fields import chat
+from portal.gateway.fields import chat, sampling
 from portal.gateway.fields.asked import Asked
 from tests.factories.gateway import model_entry
 
@@ -41,7 +41,7 @@ def test_fields_without_effect_are_accepted_in_silence(field: str) -> None:
     assert checked.ignored == ()
 
 
-@pytest.mark.parametrize("field", sorted(chat.ENGINE_REACHING))
+@pytest.mark.parametrize("field", sorted(sampling.ENGINE_REACHING))
 def test_engine_reaching_fields_are_refused_by_name(field: str) -> None:
     assert _refusal(**{field: 1}) == ("unsupported_parameter", field)
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 from portal.gateway.dialects.messages import history, tools
 from portal.gateway.dialects.translated import Notes, Translated, carry_rest
 from portal.gateway.errors import invalid, unsupported
-from portal.gateway.fields import chat, values
+from portal.gateway.fields import sampling, values
 
 # What the chat's fields are called here, where the model does not offer them.
 RENAMED: Final = {"chat_template_kwargs": "thinking", "reasoning_effort": "output_config.effort"}
@@ -64,7 +64,7 @@ def _refuse(raw: dict[str, Any]) -> None:
 
 def _stops(value: object, made: dict[str, Any], notes: Notes) -> None:
     del notes
-    rows = values.array(value, "stop_sequences", longest=chat.MAX_STOPS)
+    rows = values.array(value, "stop_sequences", longest=sampling.MAX_STOPS)
     if rows:
         made["stop"] = [values.text(row, f"stop_sequences[{index}]", longest=256) for index, row in enumerate(rows)]
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 from portal.gateway.dialects.responses import items, tools
 from portal.gateway.dialects.translated import Notes, Translated, carry_rest
 from portal.gateway.errors import invalid, unsupported
-from portal.gateway.fields import chat, values
+from portal.gateway.fields import sampling, values
 
 # What the chat's fields are called here, where the model does not offer them.
 RENAMED: Final = {"reasoning_effort": "reasoning.effort"}
@@ -19,7 +19,7 @@ _STATEFUL: Final = {
     "previous_response_id": "answers are not kept; send the whole conversation as input",
     "prompt": "prompts are not kept; send instructions and input",
 }
-_WITHOUT_EFFECT: Final = chat.WITHOUT_EFFECT | {"prompt_cache_options", "prompt_cache_retention", "stream_options"}
+_WITHOUT_EFFECT: Final = sampling.WITHOUT_EFFECT | {"prompt_cache_options", "prompt_cache_retention", "stream_options"}
 _HANDLED: Final = frozenset(
     {
         *_SAME,
