@@ -111,6 +111,7 @@ class ModelEntry:
     prices: tuple[PriceEntry, ...]
     task: str = "chat"
     embedding_dimensions: int | None = None
+    caches_prefixes: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +145,7 @@ class NodeEntry:
     tunnel: TunnelEntry | None
     is_routable: bool = True
     is_private: bool = False
+    models_with_hidden_cache: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

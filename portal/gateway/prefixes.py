@@ -1,25 +1,28 @@
 """How much of a prompt a node must have had in its prefix cache, from what this process sent there before.
 
-A lower bound: other processes' requests are not known here, blocks are coarser than the engine's, and what was sent
-long ago is taken to be evicted. One object serves all counting threads.
+A lower bound: other processes' requests are not known here, and what was sent long ago is taken to be evicted.
 """
 
-import threading
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-BLOCK_TOKENS: Final = 64
-KEPT_BLOCKS: Final = 32_768
+import orjson
+
+from portal.gateway.contracts import Attempt
+from portal.metering.rules import counting
+
+BLOCK_BYTES: Final = 256
+KEPT_BLOCKS: Final = 65_536
 FRESH_S: Final = 300.0
+# Below this a cached share is worth little, and looking for it would cost every short request.
+MIN_TOKENS: Final = 1_024
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """One prompt on its way: where to, for which tenant, when it left and when its first token came (Unix seconds)."""
+    """One prompt on its way: who may share its cache, when it left and when its first token came (Unix seconds)."""
 
-    node_id: int
-    tenant: int
+    scope: tuple[object, ...]
     opened_at: float
     first_token_at: float | None
 
@@ -30,24 +33,32 @@ class PrefixHistory:
     def __init__(self, *, blocks: int = KEPT_BLOCKS) -> None:
         self._blocks = blocks
         self._known: dict[int, tuple[float, float]] = {}
-        self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def note(self, sent: Sent, ids: Sequence[int]) -> int:
-        """Return the tokens of the prompt that were in the node's cache when it came; then remember the prompt.
+    def expected_tokens(self, attempt: Attempt, *, prompt_tokens: int | None) -> int | None:
+        """Return the prompt tokens that the node's cache must have held; None where that is not looked at."""
+        facts = attempt.facts
+        if prompt_tokens is None or prompt_tokens < MIN_TOKENS or not facts.model.caches_prefixes:
+            return None
+        body = facts.body
+        content = orjson.dumps(body.get("messages") or body.get("prompt"))
+        before = orjson.dumps((body.get("tools"), body.get("chat_template_kwargs")))
+        scope = (attempt.node.id, facts.model.id, facts.key.organization_id, before)
+        matched = self.note(Sent(scope, attempt.opened_at, attempt.first_token_at), content)
+        return counting.expected_cached(prompt=prompt_tokens, matched_bytes=matched, all_bytes=len(content))
+
+    def note(self, sent: Sent, content: bytes) -> int:
+        """Return how many bytes of the prompt were in the node's cache when it came; then remember the prompt.
 
         Only prompts whose first token had come before this one left count: their prefill was done.
         """
-        chain = _chain(sent, ids)
-        if not chain:
-            return 0
-        with self._lock:
-            expected = self._expected(chain, sent.opened_at)
-            if sent.first_token_at is not None:
-                self._remember(chain, since=sent.first_token_at)
-        return expected * BLOCK_TOKENS
+        chain = _chain(sent, content)
+        expected = self._expected(chain, sent.opened_at)
+        if sent.first_token_at is not None:
+            self._remember(chain, since=sent.first_token_at)
+        return expected * BLOCK_BYTES
 
     def _expected(self, chain: list[int], opened_at: float) -> int:
         for position, block in enumerate(chain):
@@ -65,11 +76,11 @@ class PrefixHistory:
             del self._known[next(iter(self._known))]
 
 
-def _chain(sent: Sent, ids: Sequence[int]) -> list[int]:
-    """Return a hash for each whole block; an engine never serves the last token of a prompt from its cache."""
+def _chain(sent: Sent, content: bytes) -> list[int]:
+    """Return a hash for each whole block, each with all before it; an engine never caches a prompt's last token."""
     found: list[int] = []
-    previous = hash((sent.node_id, sent.tenant))
-    for start in range(0, len(ids) - BLOCK_TOKENS, BLOCK_TOKENS):
-        previous = hash((previous, *ids[start : start + BLOCK_TOKENS]))
+    previous = hash(sent.scope)
+    for start in range(0, len(content) - BLOCK_BYTES, BLOCK_BYTES):
+        previous = hash((previous, content[start : start + BLOCK_BYTES]))
         found.append(previous)
     return found

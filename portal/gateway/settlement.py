@@ -7,6 +7,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from portal.gateway.contracts import Attempt, Hold, NodeEntry, PriceEntry, Reque
 from portal.gateway.coverage import Cover
 from portal.gateway.credit import CreditBook
 from portal.gateway.marks import Tracked
+from portal.gateway.prefixes import PrefixHistory
 from portal.gateway.shipper import Shipper
 from portal.gateway.spool import Spool, SpoolUnavailable
 from portal.gateway.threads import DatabaseThreads
@@ -57,6 +59,7 @@ class Settlement:
         self._unwritten: list[_Unwritten] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._listeners: list[ClosedListener] = []
+        self._prefixes = PrefixHistory()
 
     def on_close(self, listener: ClosedListener) -> None:
         """Call `listener` with each attempt, how it was settled and its error code, once it is closed."""
@@ -161,6 +164,9 @@ class Settlement:
         if outcomes.is_charged(outcome=outcome, has_delivered=attempt.delivered_bytes > 0):
             counts = await self._count(tracked)
         observed = _observed(attempt, counts)
+        if counts is not None:
+            expected = self._prefixes.expected_tokens(attempt, prompt_tokens=counts.prompt)
+            observed = replace(observed, expected_cached=expected) if expected is not None else observed
         bill = settling.settle(outcome=outcome, agreed=_agreed(attempt), observed=observed)
         columns = settling.columns(bill=bill, observed=observed)
         columns |= draws.columns(charge_nano=bill.charge_nano, draws=attempt.hold.draws())
@@ -285,6 +291,7 @@ def _agreed(attempt: Attempt) -> Agreed:
         prompt_bound=facts.prompt_bound_tokens,
         output_bound=facts.output_bound_tokens,
         has_tolerance=facts.model.id not in attempt.node.models_without_tolerance,
+        trusts_cached=facts.model.id not in attempt.node.models_with_hidden_cache,
     )
 
 

@@ -131,4 +131,5 @@ def _model(row: CatalogModel, versions: list[PriceVersion]) -> ModelEntry:
         prices=tuple(snapshot_nodes.price_entry(version) for version in versions),
         task=row.task,
         embedding_dimensions=row.embedding_dimensions,
+        caches_prefixes=row.engine_args.get("enable_prefix_caching", True) is not False,
     )

@@ -106,6 +106,7 @@ def _entry(row: NodeRow, owner: ProviderRow, facts: Facts) -> NodeEntry:
         trust_weight=standing.weight,
         models=row.models,
         models_without_tolerance=frozenset(standing.models_without_tolerance),
+        models_with_hidden_cache=frozenset(standing.models_with_hidden_cache),
         tunnel=TunnelEntry(tunnel.process, tunnel.peer, tunnel.generation) if tunnel else None,
         is_routable=row.is_routable and owner.is_usable,
         is_private=row.is_private,

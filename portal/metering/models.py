@@ -63,6 +63,7 @@ class UsageRecord(models.Model):
     claimed_completion_tokens = models.IntegerField(null=True)
     counted_prompt_tokens = models.IntegerField(null=True)
     counted_completion_tokens = models.IntegerField(null=True)
+    expected_cached_tokens = models.IntegerField(null=True)
     delivered_bytes = models.BigIntegerField()
     token_source = models.CharField(max_length=8, choices=TokenSource)
     hold_nano = models.BigIntegerField()

@@ -117,3 +117,26 @@ class NodeEvidence(models.Model):
 
     def __str__(self) -> str:
         return f"{self.rule} of {self.node_id}"
+
+
+class CacheAudit(models.Model):
+    """What one node must have had in its prefix cache for one model, and what it says it had; old sums fade out."""
+
+    node = models.ForeignKey("nodes.Node", on_delete=models.PROTECT, related_name="+")
+    model = models.ForeignKey("catalog.CatalogModel", on_delete=models.PROTECT, related_name="+")
+    expected_tokens = models.BigIntegerField(default=0)
+    claimed_tokens = models.BigIntegerField(default=0)
+    hides_cache = models.BooleanField(default=False)
+    changed_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["node", "model"], name="cache_audit_once"),
+            models.CheckConstraint(
+                condition=Q(claimed_tokens__gte=0, expected_tokens__gte=models.F("claimed_tokens")),
+                name="cache_audit_sound",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"cache of {self.node_id} on {self.model_id}"

@@ -45,6 +45,7 @@ def usage_row(**overrides: object) -> UsageRow:
         "claimed_completion_tokens": 50,
         "counted_prompt_tokens": 100,
         "counted_completion_tokens": 49,
+        "expected_cached_tokens": None,
         "delivered_bytes": 200,
         "token_source": "claim",
         "hold_nano": 10_000,

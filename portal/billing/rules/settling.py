@@ -21,11 +21,15 @@ class Agreed:
     prompt_bound: int
     output_bound: int
     has_tolerance: bool
+    trusts_cached: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What was seen of the attempt: the node's claims, our counts, and the bytes that reached the customer."""
+    """What was seen of the attempt: the node's claims, our counts, and the bytes that reached the customer.
+
+    `expected_cached` are the prompt tokens that the node's cache must have held, None where nobody looked.
+    """
 
     claimed_prompt: int | None
     claimed_cached: int | None
@@ -34,6 +38,7 @@ class Observed:
     counted_completion: int | None
     end_tokens: int
     delivered_bytes: int
+    expected_cached: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +73,10 @@ def settle(*, outcome: str, agreed: Agreed, observed: Observed, source: Source |
         ),
         has_tolerance=agreed.has_tolerance,
     )
-    cached = min(observed.claimed_cached or 0, prompt.tokens)
+    cached = observed.claimed_cached or 0
+    if not agreed.trusts_cached:  # the node was caught saying too little, which the customer would pay for
+        cached = max(cached, observed.expected_cached or 0)
+    cached = min(cached, prompt.tokens)
     rated = rating.charge_nano(price=agreed.price, prompt=prompt.tokens, cached=cached, completion=completion.tokens)
     charge = min(rated, agreed.hold_nano)
     provider, platform = money.split_share(charge, agreed.share_bps)
@@ -87,6 +95,7 @@ def columns(*, bill: Bill, observed: Observed) -> dict[str, object]:
         "claimed_completion_tokens": observed.claimed_completion,
         "counted_prompt_tokens": observed.counted_prompt,
         "counted_completion_tokens": observed.counted_completion,
+        "expected_cached_tokens": observed.expected_cached,
         "delivered_bytes": observed.delivered_bytes,
         "token_source": bill.token_source,
         "charge_nano": bill.charge_nano,

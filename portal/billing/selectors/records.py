@@ -118,6 +118,7 @@ def _attempt(row: UsageRecord) -> dict[str, Any]:
         },
         "counted": {
             "prompt_tokens": row.counted_prompt_tokens,
+            "cached_tokens": row.expected_cached_tokens,
             "completion_tokens": row.counted_completion_tokens,
         },
     }

@@ -36,6 +36,7 @@ CREATE TABLE metering_usagerecord (
     claimed_completion_tokens integer,
     counted_prompt_tokens integer,
     counted_completion_tokens integer,
+    expected_cached_tokens integer,
     delivered_bytes bigint NOT NULL,
     token_source varchar(8) NOT NULL,
     hold_nano bigint NOT NULL,
@@ -166,6 +167,7 @@ class Migration(migrations.Migration):
                         ("claimed_completion_tokens", models.IntegerField(null=True)),
                         ("counted_prompt_tokens", models.IntegerField(null=True)),
                         ("counted_completion_tokens", models.IntegerField(null=True)),
+                        ("expected_cached_tokens", models.IntegerField(null=True)),
                         ("delivered_bytes", models.BigIntegerField()),
                         (
                             "token_source",

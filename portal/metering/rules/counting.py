@@ -4,6 +4,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 _TOLERANCE_PART = 100
+# A text's tokens are not spread evenly over its bytes.
+_SURE_PART, _SURE_WHOLE = 9, 10
+_ENGINE_BLOCK = 16
 MAX_TOKENS = 2**31 - 1
 
 
@@ -52,6 +55,12 @@ def bill(*, claim: int | None, counted: Counted, has_tolerance: bool) -> Billed:
     if has_tolerance:
         limit += counted.tokens // _TOLERANCE_PART
     return Billed(claim, Source.CLAIM) if claim <= limit else Billed(limit, Source.COUNT)
+
+
+def expected_cached(*, prompt: int, matched_bytes: int, all_bytes: int) -> int:
+    """Return a lower bound of the tokens that a matched beginning of the prompt has, in the engine's own blocks."""
+    share = prompt * matched_bytes * _SURE_PART // (all_bytes * _SURE_WHOLE)
+    return share // _ENGINE_BLOCK * _ENGINE_BLOCK
 
 
 def sound(claim: int | None) -> int | None:

@@ -107,7 +107,7 @@ def encode_mark(mark: MarkRecord) -> bytes:
 def decode_mark(body: bytes) -> MarkRecord:
     """Read a stored mark."""
     *seen, draws = orjson.loads(body)
-    return MarkRecord(*seen, draws=None if draws is None else Draws(*draws))
+    return MarkRecord(*seen, None if draws is None else Draws(*draws))
 
 
 def encode_close(columns: dict[str, Any]) -> bytes:
@@ -117,19 +117,15 @@ def encode_close(columns: dict[str, Any]) -> bytes:
 
 def usage_row(*, spool_id: str, seq: int, opened: bytes, closed: bytes) -> UsageRow:
     """Join an open and its close into the usage record; the same two always give the same row."""
-    record = decode_open(opened)
-    end: dict[str, Any] = orjson.loads(closed)
-    first_token_at = end.pop("first_token_at")
-    columns = record.row | end
+    columns: dict[str, Any]
+    columns, _price, _draws, requested_at, opened_at, *_ = orjson.loads(opened)
+    columns |= orjson.loads(closed)
+    first_token_at = columns["first_token_at"]
+    columns["first_token_at"] = None if first_token_at is None else _time(first_token_at)
     columns["request_id"] = UUID(columns["request_id"])
-    columns["closed_at"] = _time(end["closed_at"])
+    columns["closed_at"] = _time(columns["closed_at"])
     return UsageRow(
-        opened_on=_time(record.requested_at).date(),
-        spool_id=spool_id,
-        spool_seq=seq,
-        opened_at=_time(record.opened_at),
-        first_token_at=None if first_token_at is None else _time(first_token_at),
-        **columns,
+        opened_on=_time(requested_at).date(), spool_id=spool_id, spool_seq=seq, opened_at=_time(opened_at), **columns
     )
 
 

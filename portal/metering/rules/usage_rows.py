@@ -2,8 +2,9 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from datetime import date, datetime
+from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
@@ -38,6 +39,7 @@ class UsageRow:
     claimed_completion_tokens: int | None
     counted_prompt_tokens: int | None
     counted_completion_tokens: int | None
+    expected_cached_tokens: int | None
     delivered_bytes: int
     token_source: str
     hold_nano: int
@@ -56,9 +58,14 @@ class UsageRow:
     closed_at: datetime
     routing: dict[str, Any] | None
 
+    def written(self) -> bytes:
+        """Return the row as JSON, its keys in order; equal records are written alike, whoever ships them."""
+        return orjson.dumps(dict(zip(COLUMNS, _VALUES(self), strict=True)), option=orjson.OPT_SORT_KEYS)
+
     def content_hash(self) -> str:
-        """Return the hex SHA-256 over all fields; equal records have equal hashes, whoever ships them."""
-        return hashlib.sha256(orjson.dumps(asdict(self), option=orjson.OPT_SORT_KEYS)).hexdigest()
+        """Return the hex SHA-256 over all fields; equal records have equal hashes."""
+        return hashlib.sha256(self.written()).hexdigest()
 
 
 COLUMNS = tuple(field.name for field in fields(UsageRow))
+_VALUES = attrgetter(*COLUMNS)

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from django.db import connection
 
-from portal.trust.models import EngineAudit, TokenBias
+from portal.trust.models import CacheAudit, EngineAudit, TokenBias
 from portal.trust.rules import bias
 from portal.trust.selectors import evidence
 
@@ -13,6 +13,7 @@ _DIGEST = """
     SELECT (SELECT coalesce(sum(hashtextextended(
             concat_ws('|', has_tolerance, counted_completion_tokens >= %s), id)), 0) FROM trust_tokenbias)
         || ':' || (SELECT coalesce(sum(hashtextextended('', id)), 0) FROM trust_engineaudit WHERE is_exceeded)
+        || ':' || (SELECT coalesce(sum(hashtextextended('', id)), 0) FROM trust_cacheaudit WHERE hides_cache)
 """
 UNKNOWN_WEIGHT = bias.weight(has_tolerance=True, is_measured=False)
 
@@ -23,6 +24,7 @@ class Standing:
 
     weight: float = UNKNOWN_WEIGHT
     models_without_tolerance: set[int] = field(default_factory=set)
+    models_with_hidden_cache: set[int] = field(default_factory=set)
 
 
 def standings_digest(*, now: datetime) -> str:
@@ -47,6 +49,8 @@ def standings(*, now: datetime) -> dict[int, Standing]:
         standing = found.setdefault(node_id, Standing())
         standing.weight = min(standing.weight, bias.DISTRUSTED_WEIGHT)
         standing.models_without_tolerance.add(model_id)
+    for node_id, model_id in CacheAudit.objects.filter(hides_cache=True).values_list("node_id", "model_id"):
+        found.setdefault(node_id, Standing()).models_with_hidden_cache.add(model_id)
     for node_id in evidence.distrusted(now=now):
         standing = found.setdefault(node_id, Standing())
         standing.weight = min(standing.weight, bias.DISTRUSTED_WEIGHT)

@@ -16,10 +16,11 @@ from portal.metering.models import Reader
 from portal.nodes.models import Node
 from portal.trust import locks
 from portal.trust.models import TokenBias
-from portal.trust.rules import bias
+from portal.trust.rules import bias, cache
 from portal.trust.rules.bias import Sums
+from portal.trust.rules.cache import Cached
 from portal.trust.rules.engine_counters import Tokens
-from portal.trust.services import engine_audits
+from portal.trust.services import cache_audits, engine_audits
 
 _TAKE = """
     WITH taken AS (
@@ -28,7 +29,8 @@ _TAKE = """
         ) RETURNING opened_on, request_id, attempt
     )
     SELECT node_id, model_id, outcome = 'completed', claimed_prompt_tokens, counted_prompt_tokens,
-           claimed_completion_tokens, counted_completion_tokens, charge_nano > 0
+           claimed_completion_tokens, counted_completion_tokens, charge_nano > 0, expected_cached_tokens,
+           claimed_cached_tokens
     FROM taken JOIN metering_usagerecord USING (opened_on, request_id, attempt)
 """
 _FIELDS = (
@@ -48,12 +50,13 @@ def audit_usage(*, now: datetime, limit: int = 1000) -> int:
             taken = cursor.fetchall()
         sums: dict[tuple[int, int], list[tuple[int, ...]]] = defaultdict(list)
         ends = dict(CatalogModel.objects.values_list("pk", "end_tokens"))
-        for node_id, model_id, is_whole, *counts, _ in taken:
+        for node_id, model_id, is_whole, *counts, _, _, _ in taken:
             if model_id in ends and None not in counts:
                 sums[node_id, model_id].append((*counts, ends[model_id] if is_whole else 0))
         known = set(Node.objects.filter(pk__in={row[0] for row in taken}).values_list("pk", flat=True))
         _add({pair: rows for pair, rows in sums.items() if pair[0] in known}, now)
         engine_audits.add_claims(_claims(taken, nodes=known, models=ends))
+        cache_audits.add(_cached(taken, nodes=known, models=ends), now=now)
     return len(taken)
 
 
@@ -61,10 +64,20 @@ def _claims(
     taken: Sequence[tuple[Any, ...]], *, nodes: Container[int], models: Container[int]
 ) -> dict[tuple[int, int], Tokens]:
     claims: dict[tuple[int, int], Tokens] = defaultdict(Tokens)
-    for node_id, model_id, _, claimed_prompt, _, claimed_completion, _, is_charged in taken:
+    for node_id, model_id, _, claimed_prompt, _, claimed_completion, _, is_charged, _, _ in taken:
         if is_charged and node_id in nodes and model_id in models:
             claims[node_id, model_id] += Tokens(claimed_prompt or 0, claimed_completion or 0)
     return claims
+
+
+def _cached(
+    taken: Sequence[tuple[Any, ...]], *, nodes: Container[int], models: Container[int]
+) -> dict[tuple[int, int], Cached]:
+    found: dict[tuple[int, int], Cached] = defaultdict(Cached)
+    for node_id, model_id, *_, is_charged, expected, claimed in taken:
+        if is_charged and expected and node_id in nodes and model_id in models:
+            found[node_id, model_id] += cache.seen(expected=expected, claimed=claimed)
+    return found
 
 
 def _add(sums: dict[tuple[int, int], list[tuple[int, ...]]], now: datetime) -> None:

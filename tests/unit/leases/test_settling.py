@@ -82,3 +82,17 @@ def test_whatever_a_node_claims_the_bill_is_sound(claims, counted, delivered, ho
         completion=bill.completion_tokens,
     )
     assert bill.charge_nano == min(rated, hold)
+
+
+# Too few cached tokens overcharge the customer: once a node is caught, what its cache must have held counts.
+def test_a_node_that_hides_its_cache_is_billed_by_what_it_must_have_held():
+    seen = replace(SEEN, claimed_cached=0, expected_cached=40)
+
+    believed = settling.settle(outcome="completed", agreed=AGREED, observed=seen)
+    caught = settling.settle(outcome="completed", agreed=replace(AGREED, trusts_cached=False), observed=seen)
+    honest = settling.settle(
+        outcome="completed", agreed=replace(AGREED, trusts_cached=False), observed=replace(seen, claimed_cached=48)
+    )
+
+    assert (believed.cached_tokens, caught.cached_tokens, honest.cached_tokens) == (0, 40, 48)
+    assert caught.charge_nano < believed.charge_nano

@@ -47,6 +47,7 @@ CLOSE = {
     "completion_tokens": 5,
     "claimed_prompt_tokens": 10,
     "claimed_cached_tokens": None,
+    "expected_cached_tokens": None,
     "claimed_completion_tokens": 5,
     "counted_prompt_tokens": 10,
     "counted_completion_tokens": 5,
@@ -100,4 +101,4 @@ def test_an_answer_without_a_first_token_has_none():
 def test_the_hash_is_the_same_for_the_same_record_and_differs_with_any_field():
     assert _row().content_hash() == _row().content_hash()
     assert _row().content_hash() != _row(completion_tokens=6).content_hash()
-    assert _row().content_hash() == "e1db7fad5256d84e2e3bed04a90b447a367585a0e253fab49bcf25157c375626"
+    assert _row().content_hash() == "d298edcd57ef5d2d5722ac6e327ad5314c2340ebf4b619973f11e50d9ea6b5fd"
