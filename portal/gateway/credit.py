@@ -68,7 +68,7 @@ class CreditBook:
         Raises what `place` raises, and HoldEnded where the request was settled meanwhile; then it is as it was.
         """
         mine = (*hold.budgets, hold.credit)
-        more = await _take([drawn.purse for drawn in mine], nano, time.time())
+        more = await _take([drawn.purse for drawn in mine], nano, time.time(), beside=hold.nano)
         if not (hold.is_open and hold.may_grow):
             _give_back(more)
             raise HoldEnded("the request was settled while its hold was being extended")
@@ -124,12 +124,12 @@ class CreditBook:
         self._budgets.forget_empty()
 
 
-async def _take(purses: list[Purse], nano: int, at: float) -> list[Drawn]:
+async def _take(purses: list[Purse], nano: int, at: float, *, beside: int = 0) -> list[Drawn]:
     """Take `nano` from each purse, or from none. Raises what a purse refuses with."""
     taken: list[Drawn] = []
     try:
         for purse in purses:
-            parts = purse.take(nano, at) or await purse.wait_for(nano)
+            parts = purse.take(nano, at) or await purse.wait_for(nano, beside=beside)
             taken.append(Drawn(purse, parts))
     except BaseException:
         _give_back(taken)

@@ -20,7 +20,7 @@ class LeaseKeeper(Generic[L]):
     """Called twice a second with all purses of one kind."""
 
     def __init__(self, life: Life[L], *, spool: Spool, threads: DatabaseThreads) -> None:
-        self._life = life
+        self._life: Life[L] = life
         self._spool = spool
         self._threads = threads
 

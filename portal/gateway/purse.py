@@ -100,8 +100,10 @@ class Purse:
         if self.pool.idle and (self._returning is None or self._returning.done()):
             self._returning = asyncio.get_running_loop().create_task(self.return_idle())
 
-    async def wait_for(self, nano: int) -> list[Part]:
+    async def wait_for(self, nano: int, *, beside: int = 0) -> list[Part]:
         """Hold `nano`, asking the database and waiting up to a second for what others return.
+
+        `beside` is what the request holds here already: it will not come back while that request runs.
 
         Raises CreditExhausted, CreditHeld, BudgetExhausted, BillingUnavailable.
         """
@@ -117,13 +119,13 @@ class Purse:
                     return parts
                 if standing is None:
                     raise refusals.billing_unavailable()
-                if standing.total_nano < nano:
-                    raise standing.refusal(nano)
+                if standing.total_nano < nano + beside:
+                    raise standing.refusal(nano + beside)
                 self._call_in()
                 if (parts := await self._wait_for_change(nano, heard, deadline)) is not None:
                     return parts
                 if time.monotonic() >= deadline:
-                    raise standing.refusal(nano)
+                    raise standing.refusal(nano + beside)
         finally:
             del self._waiting[ticket]
 

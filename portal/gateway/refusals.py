@@ -61,7 +61,7 @@ def credit_held(*, nano: int, balance: int, held: int) -> CreditHeld:
     return CreditHeld(
         f"Of your credit of {amount(balance)}, {amount(held)} is held by requests that still run and "
         f"{amount(balance - held)} is left; this request needs up to {amount(nano)}.",
-        fix="Wait for running requests to end, send fewer at once, lower max_tokens, or add credit.",
+        fix="Retry when running requests have ended, send fewer at once, or lower max_tokens.",
     )
 
 

@@ -17,19 +17,14 @@ class BudgetOwner:
 
 def find(*, owner: str) -> BudgetOwner:
     """Return the owner's budget. Raises BudgetOwnerUnknown."""
-    found = _find(owner)
+    found: ApiKey | Project | Organization | None
+    if owner.startswith("org_"):
+        found = Organization.objects.filter(public_id=owner).first()
+    elif owner.startswith("proj_"):
+        found = Project.objects.filter(public_id=owner).first()
+    else:
+        found = ApiKey.objects.filter(public_id=owner).first()
     if found is None:
         raise BudgetOwnerUnknown(f"no key, project or organization {owner} exists")
-    organization_id, cap_nano, period = found
-    return BudgetOwner(organization_id, cap_nano, period)
-
-
-def _find(owner: str) -> tuple[int, int | None, str] | None:
-    if owner.startswith("org_"):
-        row = Organization.objects.filter(public_id=owner).values_list("pk", "budget_cap_nano", "budget_period")
-    elif owner.startswith("proj_"):
-        projects = Project.objects.filter(public_id=owner)
-        row = projects.values_list("organization_id", "budget_cap_nano", "budget_period")
-    else:
-        row = ApiKey.objects.filter(public_id=owner).values_list("organization_id", "budget_cap_nano", "budget_period")
-    return row.first()
+    organization_id = found.pk if isinstance(found, Organization) else found.organization_id
+    return BudgetOwner(organization_id, found.budget_cap_nano, found.budget_period)

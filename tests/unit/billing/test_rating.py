@@ -1,8 +1,10 @@
 """Rating: one price, one rounding."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from portal.billing.rules.rating import CostLine, Terms, charge_nano, cost_lines
+from portal.billing.rules.rating import CostLine, Terms, charge_nano, completion_for, cost_lines
 
 PRICE = Terms(200_000_000, 50_000_000, 800_000_000, 1_000)
 
@@ -40,3 +42,29 @@ def test_the_lines_name_what_was_used():
         CostLine("request", 1, 1_000),
     ]
     assert cost_lines(price=Terms(1, 1, 1), prompt=0, cached=0, completion=0) == []
+
+
+@given(
+    price=st.builds(
+        Terms,
+        prompt_nano_per_mtok=st.integers(0, 10**13),
+        cached_nano_per_mtok=st.integers(0, 10**13),
+        completion_nano_per_mtok=st.integers(1, 10**13),
+        request_nano=st.integers(0, 10**9),
+    ),
+    prompt=st.integers(0, 10**6),
+    extra=st.integers(0, 10**12),
+)
+def test_what_a_hold_pays_for_is_exact_to_the_token(price, prompt, extra):
+    dearest = max(charge_nano(price=price, prompt=prompt, cached=cached, completion=0) for cached in (0, prompt))
+    nano = dearest + extra
+
+    tokens = completion_for(price=price, prompt=prompt, nano=nano)
+
+    def cost(completion: int) -> int:
+        return max(
+            charge_nano(price=price, prompt=prompt, cached=cached, completion=completion) for cached in (0, prompt)
+        )
+
+    assert tokens >= 0
+    assert cost(tokens) <= nano < cost(tokens + 1)

@@ -129,7 +129,7 @@ def test_new_cards_make_later_money(facts, days):
 def line(number, *, payer=1, provider=1, closed_at=NOON):
     return Line(
         key=(date(2026, 11, 2), UUID(int=number), 1),
-        payer_id=payer,
+        payers=((payer, number),),
         organization_id=payer,
         provider_id=provider,
         charge_nano=number,
