@@ -22,7 +22,8 @@ ENGINE_500 = {"error": {"message": "EngineCore is dead", "type": "InternalServer
 
 @pytest.fixture(scope="module")
 def gateway(pool: Pool) -> Gateway:
-    return pool.gateway()
+    # Here every other request is a retry; how many there may be otherwise is test_retry_budget's subject.
+    return pool.gateway(GATEWAY_RETRY_FLOOR="10000")
 
 
 @pytest.fixture
@@ -158,14 +159,44 @@ def test_a_prompt_the_engine_finds_too_long_is_the_customers_error(
     text = "This model's maximum context length is 512 tokens. However, your request has 600 input tokens."
     pair = _Pair(pool, gateway, machines, scripts.engine_error(400, {"error": {"message": text, "code": 400}}))
 
-    response = _ask(client, stream=True)
+    response = _ask(client, stream=True, messages=[{"role": "user", "content": "pool " * 380}], max_tokens=500)
 
-    assert response.status_code == 400
+    assert response.status_code == 400, response.text
     assert response.json()["error"]["code"] == "context_length_exceeded"
     assert text not in response.text
     assert len(pair.asked) == 1
     (record,) = _records(response, 1)
     assert (record.outcome, record.charge_nano) == ("customer_error", 0)
+    pair.stop()
+
+
+def test_a_node_that_finds_a_short_prompt_too_long_is_not_believed(
+    pool: Pool, gateway: Gateway, machines: list[Machine], client: httpx.Client
+) -> None:
+    text = "This model's maximum context length is 512 tokens."
+    pair = _Pair(pool, gateway, machines, scripts.engine_error(400, {"error": {"message": text, "code": 400}}))
+
+    response = _ask(client)
+
+    assert response.status_code == 200
+    assert [row.outcome for row in _records(response, 2)] == ["customer_error", "completed"]
+    pair.stop()
+
+
+def test_a_schema_that_does_not_compile_is_the_customers_error_at_once(
+    pool: Pool, gateway: Gateway, machines: list[Machine], client: httpx.Client
+) -> None:
+    refusal = {"error": {"message": "Grammar error: Invalid type: no-such-type", "code": 400}}
+    pair = _Pair(pool, gateway, machines, scripts.engine_error(400, refusal))
+    schema = {"name": "p", "schema": {"type": "object"}}
+
+    response = _ask(client, response_format={"type": "json_schema", "json_schema": schema})
+
+    assert (response.status_code, response.json()["error"]["code"]) == (400, "invalid_value")
+    assert "no-such-type" not in response.text
+    assert len(pair.asked) == 1
+    (record,) = _records(response, 1)
+    assert (record.outcome, record.error_code, record.charge_nano) == ("customer_error", "engine_refused", 0)
     pair.stop()
 
 
