@@ -2,8 +2,8 @@
 
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
 
 import httpx
 import pytest
@@ -21,6 +21,15 @@ _CONTEXT_TOKENS = 131_072
 _PARAMETERS = ["chat_template_kwargs.enable_thinking", "reasoning_effort", "response_format", "tools", "top_k"]
 
 
+class Closable(Protocol):
+    """A client with connections."""
+
+    def close(self) -> object: ...
+
+
+C = TypeVar("C", bound=Closable)
+
+
 @dataclass
 class Spoken:
     """A pool that customers speak to."""
@@ -28,6 +37,12 @@ class Spoken:
     pool: Pool
     gateway: Gateway
     node: ScriptedNode
+    opened: list[Closable] = field(default_factory=list)
+
+    def opening(self, client: C) -> C:
+        """Return the client, which is closed when the test ends."""
+        self.opened.append(client)
+        return client
 
     @property
     def url(self) -> str:
@@ -52,6 +67,13 @@ class Spoken:
 
     def _models(self, key: str) -> httpx.Response:
         return httpx.get(f"{self.url}/v1/models", headers={"x-api-key": key})
+
+
+@pytest.fixture(autouse=True)
+def _closing(spoken: Spoken) -> Iterator[None]:
+    yield
+    while spoken.opened:
+        spoken.opened.pop().close()
 
 
 @pytest.fixture(scope="module")

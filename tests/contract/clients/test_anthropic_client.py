@@ -27,7 +27,9 @@ TOOLS: list[Any] = [
 
 
 def _client(spoken: Spoken, key: str | None = None) -> anthropic.Anthropic:
-    return anthropic.Anthropic(api_key=key or spoken.pool.key, base_url=spoken.url, max_retries=0, timeout=30)
+    return spoken.opening(
+        anthropic.Anthropic(api_key=key or spoken.pool.key, base_url=spoken.url, max_retries=0, timeout=30)
+    )
 
 
 def _create(spoken: Spoken, key: str | None = None, **fields: Any) -> anthropic.types.Message:
