@@ -53,11 +53,14 @@ def of_process(pid: int, name: str) -> dict[str, float]:
 
 def of_tables(tables: Iterable[str]) -> dict[str, float]:
     """Return the size of tables with all their parts and indexes, in MiB."""
-    query = "SELECT sum(pg_total_relation_size(relid)) / 1048576.0 FROM pg_partition_tree(%s::regclass)"
+    query = """
+        SELECT greatest(pg_total_relation_size(%s::regclass), sum(pg_total_relation_size(relid))) / 1048576.0
+        FROM pg_partition_tree(%s::regclass)
+    """
     sizes = {}
     with connection.cursor() as cursor:
         for table in tables:
-            cursor.execute(query, [table])
+            cursor.execute(query, [table, table])
             sizes[f"{table} mib"] = float(cursor.fetchone()[0] or 0)
     return sizes
 
