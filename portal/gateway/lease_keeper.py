@@ -13,7 +13,8 @@ from portal.gateway.spool import Spool
 from portal.gateway.threads import DatabaseThreads
 
 UNUSED_S: Final = 120.0
-_RENEW_BELOW_S: Final = leasing.TERM.total_seconds() * 2 / 3
+# Whenever the database goes away, each lease has at least eleven minutes in which it may be spent from.
+_RENEW_BELOW_S: Final = leasing.TERM.total_seconds() * 4 / 5
 
 
 class LeaseKeeper(Generic[L]):

@@ -85,8 +85,7 @@ class Settlement:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._write_again()
         is_empty = await self._shipper.ship() and self._shipper.is_done and not (self._open or self._unwritten)
-        if is_empty and self._spool.is_registered:
-            await self._threads.run(replay.retire, timeout_s=_STOP_S, spool_id=self._spool.spool_id, now=clock.now())
+        is_empty = is_empty and await self._retire()
         self._shipper.stop()
         self._adopter.stop()
         self.measure.stop()

@@ -19,6 +19,7 @@ class TcpProxy:
         self.port = self._listener.getsockname()[1]
         self._is_cut = False
         self._is_frozen = threading.Event()
+        self._fatal: bytes | None = None
         self._pairs: set[tuple[socket.socket, socket.socket]] = set()
         self._lock = threading.Lock()
         self._accepting = threading.Thread(target=self._accept, daemon=True)
@@ -47,6 +48,15 @@ class TcpProxy:
     def freeze(self) -> None:
         """Let connections hang: nothing is forwarded, nothing is closed."""
         self._is_frozen.set()
+
+    def lose_answer_to(self, words: bytes) -> None:
+        """Let the next request with these words through, and break its connection instead of answering it."""
+        self._fatal = words
+
+    @property
+    def has_lost_answer(self) -> bool:
+        """Whether that has happened."""
+        return self._fatal is None
 
     def heal(self) -> None:
         """Work again."""
@@ -79,6 +89,10 @@ class TcpProxy:
                     if not chunk:
                         raise OSError("closed")
                     other[end].sendall(chunk)
+                    if end is client and self._fatal is not None and self._fatal in chunk:
+                        self._fatal = None
+                        server.recv(_CHUNK)
+                        raise OSError("the answer is lost")
         _break(client, server)
         client.close()
         server.close()
