@@ -2,10 +2,11 @@
 
 from datetime import datetime, timedelta
 
+from portal.accounts.models import AlertKind, KeyAlert, KeySighting
 from portal.billing.services import maturity, posting
 from portal.core.money import NANO_PER_UNIT
 from portal.nodes.models import NodeState
-from tests.factories.accounts import ApiKeyFactory, InvitationFactory
+from tests.factories.accounts import ApiKeyFactory, InvitationFactory, ProjectFactory
 from tests.factories.billing import Market, PricedModelFactory
 from tests.factories.nodes import DeploymentFactory, EnrolmentTokenFactory, GpuFactory, NodeFactory
 from tests.world import World
@@ -35,7 +36,25 @@ def fill(world: World, now: datetime) -> None:
     posting.post_usage(now=now)
     maturity.mature(now=now)
     ApiKeyFactory(organization=organization, name="nightly evaluation", revoked_at=now - timedelta(days=2))
-    ApiKeyFactory(organization=organization, name="staging backend", budget_cap_nano=25 * NANO_PER_UNIT)
+    project = ProjectFactory(organization=organization, name="support chat", budget_cap_nano=200 * NANO_PER_UNIT)
+    staging = ApiKeyFactory(
+        organization=organization,
+        project=project,
+        name="staging backend",
+        budget_cap_nano=25 * NANO_PER_UNIT,
+        networks=["203.0.113.0/24"],
+        requests_per_minute=600,
+    )
+    KeySighting.objects.create(
+        key=staging, network="203.0.113.0/24", country="DE", first_seen_at=now - timedelta(days=9), last_seen_at=now
+    )
+    KeyAlert.objects.create(
+        key=staging,
+        kind=AlertKind.NEW_COUNTRY,
+        subject="BR",
+        detail={"network": "198.51.100.0/24", "country": "BR"},
+        created_at=now - timedelta(hours=3),
+    )
     InvitationFactory(organization=organization, invited_by=world.customer.owner)
     EnrolmentTokenFactory(provider=world.provider, created_at=now, expires_at=now + timedelta(hours=1))
 

@@ -42,15 +42,15 @@ def test_a_newcomer_gets_a_key_and_revokes_it(world: World, visit):
 def test_a_mistake_is_shown_at_its_field(world: World, visit):
     page = visit(world.customer.member, scripts=False).page
     page.goto("/customer/keys/new/")
-    page.get_by_label("Monthly cap").fill("ten")
+    page.get_by_label("Budget (optional)").fill("ten")
     page.get_by_role("button", name="Create key").click()
 
-    field = page.get_by_label("Monthly cap")
+    field = page.get_by_label("Budget (optional)")
     described = str(field.get_attribute("aria-describedby")).split()
     told = " ".join(page.locator(f"#{name}").inner_text() for name in described)
     assert field.get_attribute("aria-invalid") == "true"
     assert "Write an amount such as 25 or 12.50." in told
-    assert "Starts again on the first of each month" in told
+    assert "Requests that could go beyond it are refused." in told
 
 
 def test_the_theme_and_the_organization_are_chosen_in_menus(world: World, visit):

@@ -1,6 +1,16 @@
 """People, organizations, keys, audit and mail."""
 
-from portal.accounts.models import ApiKey, Invitation, Membership, Organization, User
+from portal.accounts.models import (
+    ApiKey,
+    Invitation,
+    KeyAlert,
+    KeySighting,
+    Membership,
+    Organization,
+    Project,
+    RetiredSecret,
+    User,
+)
 from portal.audit.models import AuditEvent
 from portal.notifications.models import Message
 from portal.operators.admin.look_up import show
@@ -26,5 +36,9 @@ show(
     search=("public_id", "name", "organization__public_id"),
     hidden=("digest",),
 )  # fmt: skip
+show(Project, "public_id", "name", "organization", "budget_cap_nano", "archived_at", search=("public_id", "name"))
+show(RetiredSecret, "key", "retired_at", "works_until", search=("key__public_id",), hidden=("digest",))
+show(KeySighting, "key", "network", "country", "first_seen_at", "last_seen_at", search=("key__public_id", "network"))
+show(KeyAlert, "created_at", "key", "kind", "subject", search=("key__public_id", "subject"), filters=("kind",))
 show(AuditEvent, "at", "event", "actor", "subject", "organization", search=("subject", "actor", "organization"))
 show(Message, "created_at", "to", "template", "sent_at", "tries", "error", search=("to", "key"), hidden=("context",))
