@@ -21,6 +21,8 @@ class Draws:
 
 def spread(charge: int, sizes: Sequence[int]) -> list[int]:
     """Return the charge as the parts pay it: the first ones wholly. Raises ValueError for more than they have."""
+    if len(sizes) == 1 and charge <= sizes[0]:
+        return [charge]
     paid: list[int] = []
     for size in sizes:
         taken = min(size, charge)

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -107,7 +107,8 @@ def encode_mark(mark: MarkRecord) -> bytes:
 def decode_mark(body: bytes) -> MarkRecord:
     """Read a stored mark."""
     *seen, draws = orjson.loads(body)
-    return MarkRecord(*seen, None if draws is None else Draws(*draws))
+    mark = MarkRecord(*seen)
+    return mark if draws is None else replace(mark, draws=Draws(*draws))
 
 
 def encode_close(columns: dict[str, Any]) -> bytes:
