@@ -84,6 +84,11 @@ class Cover:
         if left <= self._step // 2 and self._growing is None and time.monotonic() >= self._ask_again_at:
             self._growing = asyncio.get_running_loop().create_task(self._grow_ahead())
 
+    def stop(self) -> None:
+        """Ask for no more: the attempt is being settled."""
+        if self._growing is not None:
+            self._growing.cancel()
+
     async def _grow_ahead(self) -> None:
         try:
             await self._grow(1)

@@ -25,7 +25,7 @@ WAIT_S: Final = 1.0
 _CALL_IN_EVERY_S: Final = 0.25
 _AHEAD_S: Final = 2.0
 _AHEAD_HOLDS: Final = 8
-_SCARCE_IDLE_S: Final = 0.5
+_SCARCE_IDLE_S: Final = 0.3
 _IDLE_S: Final = 10.0
 
 

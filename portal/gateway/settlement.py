@@ -158,6 +158,8 @@ class Settlement:
 
     async def _close(self, attempt: Attempt, outcome: str, error_code: str, *, keep_hold: bool) -> Settled:
         tracked = self._open[attempt.spool_row]
+        if tracked.cover is not None:
+            tracked.cover.stop()
         outcome = _honest(outcome, attempt)
         counts = None
         if outcomes.is_charged(outcome=outcome, has_delivered=attempt.delivered_bytes > 0):
