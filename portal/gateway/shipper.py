@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from contextlib import suppress
 from typing import Final
 
 from django.db import Error as DatabaseError
@@ -17,9 +18,9 @@ from portal.metering.services.spool_files import SpoolReader
 
 log = logging.getLogger(__name__)
 
-_BATCH: Final = 250
-_EVERY_S: Final = 0.2
-_REST_S: Final = 1.0
+# A batch costs about as much as a hundred of its records: few and large ones, none of them older than half a second.
+_BATCH: Final = 500
+_EVERY_S: Final = 0.5
 _TOUCH_EVERY_S: Final = 15.0
 _LONGEST_PAUSE_S: Final = 5.0
 _TIMEOUT_S: Final = 30.0
@@ -32,29 +33,24 @@ class Shipper:
         self._spool = spool
         self._threads = threads
         self._reader: SpoolReader | None = None
-        self._news = asyncio.Event()
+        self._full = asyncio.Event()
         self._touched_at = float("-inf")
         self.is_refused = False
 
     def wake(self) -> None:
-        """Say that there is something to ship."""
-        self._news.set()
+        """Say that a record was closed: a full batch need not wait."""
+        if self._spool.file.last_seq - self._spool.shipped_seq >= _BATCH:
+            self._full.set()
 
     async def run(self) -> None:
         """Ship until cancelled; a database that is away only makes it wait."""
         pause_s = _EVERY_S
         while True:
-            try:
-                async with asyncio.timeout(_REST_S):
-                    await self._news.wait()
-            except TimeoutError:
-                pass  # nothing was closed for a while: look anyway, and touch the spool
-            self._news.clear()
+            await self._rest(pause_s)
             pause_s = _EVERY_S if await self.ship() else min(2 * pause_s, _LONGEST_PAUSE_S)
-            await asyncio.sleep(pause_s)
 
     async def ship(self) -> bool:
-        """Ship all that is closed; False where the database or the disk did not let it."""
+        """Ship all that is closed by now; False where the database or the disk did not let it."""
         try:
             await self._ship_all()
         except SpoolClosed as error:
@@ -63,7 +59,6 @@ class Shipper:
             return False
         except (DatabaseError, TimeoutError, DomainError) as error:
             log.warning("shipper.not_shipped", extra={"spool": self._spool.spool_id, "reason": type(error).__name__})
-            self._news.set()
             return False
         return True
 
@@ -77,12 +72,22 @@ class Shipper:
         if self._reader is not None:
             self._reader.shut()
 
+    async def _rest(self, pause_s: float) -> None:
+        """Wait, but for a full batch no longer than needed; not after a failure, which it would only repeat."""
+        if pause_s > _EVERY_S:
+            await asyncio.sleep(pause_s)
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(pause_s):
+                await self._full.wait()
+        self._full.clear()
+
     async def _ship_all(self) -> None:
-        while not self.is_done:
+        newest = self._spool.file.last_seq  # what is closed meanwhile makes the next batch, not many small ones
+        while self._spool.shipped_seq < newest:
             seq = await self._threads.run(self._ship_batch, timeout_s=_TIMEOUT_S, after=self._spool.shipped_seq)
             self._spool.shipped_seq = seq
             self._spool.file.prune(seq)
-        await self._threads.run(self._checkpoint, timeout_s=_TIMEOUT_S)
         now = time.monotonic()
         if self._spool.is_registered and now - self._touched_at >= _TOUCH_EVERY_S:
             await self._threads.run(spools.touch, public_id=self._spool.spool_id, now=clock.now())
@@ -92,10 +97,9 @@ class Shipper:
         batch = self._reading().closed_after(after, limit=_BATCH)
         if not batch:
             raise SpoolUnavailable(f"spool {self._spool.spool_id} lost the records after {after}")
-        return shipping.ship(spool_id=self._spool.spool_id, batch=batch, now=clock.now())
-
-    def _checkpoint(self) -> None:
+        seq = shipping.ship(spool_id=self._spool.spool_id, batch=batch, now=clock.now())
         self._reading().checkpoint()
+        return seq
 
     def _reading(self) -> SpoolReader:
         if self._reader is None:

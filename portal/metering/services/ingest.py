@@ -1,11 +1,11 @@
 """How usage comes in: a batch from a spool, each record exactly once, queued for whoever reads it."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from django.db import DataError, IntegrityError, connection, transaction
-from psycopg.types.json import Jsonb
 
 from portal.metering import locks
 from portal.metering.errors import SpoolClosed, UsageConflict
@@ -13,15 +13,11 @@ from portal.metering.models import Reader, RefusedUsage, Spool, SpoolState
 from portal.metering.rules.usage_rows import COLUMNS, UsageRow
 
 _COLUMNS = ", ".join((*COLUMNS, "content_hash"))
-_MAKE = "CREATE TEMPORARY TABLE IF NOT EXISTS usage_batch (LIKE metering_usagerecord) ON COMMIT DROP"
-_COPY = f"COPY usage_batch ({_COLUMNS}) FROM STDIN"
-_CLASH = """
-    SELECT request_id, attempt FROM usage_batch JOIN metering_usagerecord stored USING (opened_on, request_id, attempt)
-    WHERE stored.content_hash <> usage_batch.content_hash LIMIT 1
-"""
+# One document a batch: taking rows apart into columns is the database's work, not the gateway's.
+_BATCH = "json_populate_recordset(NULL::metering_usagerecord, %s::json) AS batch"
 _TAKE = f"""
     WITH fresh AS (
-        INSERT INTO metering_usagerecord ({_COLUMNS}) SELECT {_COLUMNS} FROM usage_batch ORDER BY spool_seq
+        INSERT INTO metering_usagerecord ({_COLUMNS}) SELECT {_COLUMNS} FROM {_BATCH} ORDER BY spool_seq
         ON CONFLICT (opened_on, request_id, attempt) DO NOTHING
         RETURNING opened_on, request_id, attempt, spool_seq
     ), queued AS (
@@ -31,6 +27,11 @@ _TAKE = f"""
     )
     SELECT count(*) FROM fresh
 """  # noqa: S608  the column names are the dataclass's own
+# A statement of its own: it must see what another process stored while ours waited for it.
+_CLASH = f"""
+    SELECT request_id, attempt FROM {_BATCH} JOIN metering_usagerecord stored USING (opened_on, request_id, attempt)
+    WHERE stored.content_hash <> batch.content_hash LIMIT 1
+"""  # noqa: S608  a constant
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,17 +82,15 @@ def _open_spool(public_id: str) -> Spool:
 def _store(rows: Sequence[UsageRow]) -> int:
     if not rows:
         return 0
+    document = _document(rows)
+    clash = None
     try:
         with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute(_MAKE)
-            cursor.execute("TRUNCATE usage_batch")
-            with cursor.copy(_COPY) as copy:
-                for row in rows:
-                    copy.write_row(_columns(row))
-            cursor.execute(_TAKE, [Reader.values])
+            cursor.execute(_TAKE, [document, Reader.values])
             new = int(cursor.fetchone()[0])
-            cursor.execute(_CLASH)
-            clash = cursor.fetchone()
+            if new < len(rows):
+                cursor.execute(_CLASH, [document])
+                clash = cursor.fetchone()
     except (IntegrityError, DataError) as error:
         raise UsageConflict(f"the batch breaks a rule of the usage table: {error}") from error
     if clash is not None:
@@ -99,10 +98,14 @@ def _store(rows: Sequence[UsageRow]) -> int:
     return new
 
 
-def _columns(row: UsageRow) -> tuple[object, ...]:
-    values = [getattr(row, name) for name in COLUMNS]
-    values[-1] = None if row.routing is None else Jsonb(row.routing)
-    return (*values, row.content_hash())
+def _document(rows: Sequence[UsageRow]) -> str:
+    """Return the rows as JSON, each with the hash over what it says."""
+    return "[" + ",".join(_with_hash(row.written()) for row in rows) + "]"
+
+
+def _with_hash(written: bytes) -> str:
+    digest = hashlib.sha256(written).hexdigest()
+    return f'{written[:-1].decode()},"content_hash":"{digest}"}}'
 
 
 def _advance(register: Spool, *, to: int, now: datetime) -> None:

@@ -1,6 +1,7 @@
 """What is delivered is charged once and paid once; what is not charged is not paid."""
 
 import pytest
+from tokenizers import Tokenizer
 
 from portal.billing.models import CreditLease
 from portal.billing.services import posting
@@ -8,7 +9,7 @@ from portal.core import clock
 from portal.metering.models import Spool, SpoolState, UsageRecord
 from portal.metering.services.spool_files import AlreadyClosed, list_spools
 from tests.factories.billing import Market
-from tests.integration.gateway_money.rig import Goods, Process, credit_account, deliver, run, running
+from tests.integration.gateway_money.rig import DEMO, Goods, Process, credit_account, deliver, run, running
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -31,8 +32,8 @@ def _served(goods: Goods, tmp_path, scenario):
     return run(whole)
 
 
-def _count(process: Process, text: str) -> int:
-    tokenizer = process.counters._artefacts.tokenizer("tokenizer")
+def _count(text: str) -> int:
+    tokenizer = Tokenizer.from_file(str(DEMO / "tokenizer.json"))
     return len(tokenizer.encode(text, add_special_tokens=False).ids)
 
 
@@ -58,7 +59,7 @@ def test_an_honest_claim_is_billed_as_claimed(goods, tmp_path):
     async def scenario(process: Process):
         body = {"messages": [{"role": "user", "content": "Tell me of the sea."}]}
         prompt = await process.counters.prompt_tokens(goods.model, body)
-        completion = _count(process, TEXT) + 1
+        completion = _count(TEXT) + 1
         return prompt, completion, await process.serve(text=TEXT, prompt=prompt, cached=0, completion=completion)
 
     prompt, completion, settled = _served(goods, tmp_path, scenario)
@@ -69,7 +70,7 @@ def test_an_honest_claim_is_billed_as_claimed(goods, tmp_path):
 
 def test_an_inflated_claim_is_cut_to_our_count(goods, tmp_path):
     async def scenario(process: Process):
-        return _count(process, TEXT), await process.serve(text=TEXT, prompt=10**12, cached=0, completion=100_000)
+        return _count(TEXT), await process.serve(text=TEXT, prompt=10**12, cached=0, completion=100_000)
 
     counted, settled = _served(goods, tmp_path, scenario)
 
@@ -82,7 +83,7 @@ def test_an_inflated_claim_is_cut_to_our_count(goods, tmp_path):
 
 def test_without_a_claim_our_count_is_billed(goods, tmp_path):
     async def scenario(process: Process):
-        return _count(process, TEXT), await process.serve(text=TEXT)
+        return _count(TEXT), await process.serve(text=TEXT)
 
     counted, settled = _served(goods, tmp_path, scenario)
 
@@ -141,7 +142,7 @@ def test_an_abort_pays_the_prompt_and_what_was_delivered(goods, tmp_path):
         before = await process.settlement.close(silent, outcome="customer_abort")
         attempt = process.open(await process.place(HOLD))
         deliver(attempt, TEXT, finished=0, prompt=10**6, completion=10**6)
-        return _count(process, TEXT), before, await process.settlement.close(attempt, outcome="customer_abort")
+        return _count(TEXT), before, await process.settlement.close(attempt, outcome="customer_abort")
 
     counted, before, after = _served(goods, tmp_path, scenario)
 
@@ -198,7 +199,7 @@ def test_several_choices_are_counted_each_by_itself(goods, tmp_path):
             attempt.deliver(left, choice=0)
             attempt.deliver(right, choice=1)
         attempt.finished_choices = 2
-        expected = _count(process, "The sea is deep") + _count(process, "A ship comes in")
+        expected = _count("The sea is deep") + _count("A ship comes in")
         return expected, await process.settlement.close(attempt, outcome="completed")
 
     expected, settled = _served(goods, tmp_path, scenario)
@@ -210,7 +211,7 @@ def test_a_node_without_tolerance_gets_no_percent_more(goods, tmp_path):
     text = TEXT * 40
 
     async def scenario(process: Process):
-        counted = _count(process, text)
+        counted = _count(text)
         trusted = await process.serve(text=text, completion=counted * 2)
         goods.node = type(goods.node)(
             **{name: getattr(goods.node, name) for name in goods.node.__slots__ if name != "models_without_tolerance"},
