@@ -1,4 +1,4 @@
-"""An engine is ready when it lists the model and a real generation was answered in time, and not before."""
+"""An engine is ready when it lists the model and a real request was answered in time, and not before."""
 
 import json
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ from poolhouse_agent.errors import EngineError
 _LIST_S = 10.0
 _MAX_BYTES = 1 << 20
 _OK = 200
+_NOT_FOUND = 404
 GENERATION_S = 60.0
 
 
@@ -21,6 +22,10 @@ class Proof:
 
     prompt_tokens: int
     completion_tokens: int
+
+
+class RouteMissing(EngineError):
+    """The engine has no such path: it serves a model of another task."""
 
 
 async def listed_models(http: aiohttp.ClientSession, target: Target) -> dict[str, int | None]:
@@ -49,7 +54,14 @@ async def prove(http: aiohttp.ClientSession, target: Target, *, context_tokens: 
 
 
 async def generate(http: aiohttp.ClientSession, target: Target, *, timeout_s: float = GENERATION_S) -> Proof:
-    """Generate one token. Raises EngineError."""
+    """Generate one token, or one vector where the engine serves embeddings. Raises EngineError."""
+    try:
+        return await _say(http, target, timeout_s)
+    except RouteMissing:
+        return await _embed(http, target, timeout_s)
+
+
+async def _say(http: aiohttp.ClientSession, target: Target, timeout_s: float) -> Proof:
     body = {
         "model": target.served_name,
         "messages": [{"role": "user", "content": "ping"}],
@@ -60,6 +72,19 @@ async def generate(http: aiohttp.ClientSession, target: Target, *, timeout_s: fl
     choices = answer.get("choices")
     if not isinstance(choices, list) or not choices:
         raise EngineError("engine_protocol", "a generation without choices")
+    return _proof(answer)
+
+
+async def _embed(http: aiohttp.ClientSession, target: Target, timeout_s: float) -> Proof:
+    body = {"model": target.served_name, "input": "ping"}
+    answer = await _json(http, "POST", target, "/v1/embeddings", body, within_s=timeout_s)
+    rows = answer.get("data")
+    if not isinstance(rows, list) or len(rows) != 1 or not isinstance(rows[0], dict) or not rows[0].get("embedding"):
+        raise EngineError("engine_protocol", "an embedding without a vector")
+    return _proof(answer)
+
+
+def _proof(answer: dict[str, Any]) -> Proof:
     usage = answer.get("usage")
     counts = usage if isinstance(usage, dict) else {}
     return Proof(_count(counts.get("prompt_tokens")), _count(counts.get("completion_tokens")))
@@ -89,6 +114,8 @@ async def _json(
         raise EngineError("engine_timeout", f"no answer from {path} within {within_s:.0f} s") from None
     except (aiohttp.ClientError, OSError) as error:
         raise EngineError("engine_unreachable", f"{path}: {type(error).__name__}") from None
+    if status == _NOT_FOUND:
+        raise RouteMissing("probe_failed", f"{path} answered {status}")
     if status != _OK:
         raise EngineError("probe_failed", f"{path} answered {status}")
     return _object(content, path)

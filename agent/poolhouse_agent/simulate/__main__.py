@@ -20,6 +20,7 @@ def main() -> None:
         context_tokens=arguments.context,
         max_num_seqs=arguments.max_num_seqs,
         tokens_per_second=arguments.tokens_per_second,
+        embedding_dimensions=arguments.embedding_dimensions,
         api_key=os.environ.get("VLLM_API_KEY", ""),
     )
     fixed = behaviours.find(arguments.behaviour)
@@ -54,6 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--context", type=int, default=4096)
     parser.add_argument("--max-num-seqs", type=int, default=16)
     parser.add_argument("--tokens-per-second", type=int, default=200)
+    parser.add_argument("--embedding-dimensions", type=int, default=0, help="serve embeddings of this length instead")
     return parser
 
 

@@ -10,10 +10,12 @@ from typing import Any
 
 from aiohttp import web
 
-from poolhouse_agent.simulate import faults, validation
+from poolhouse_agent.simulate import chat, faults, texts, validation, vectors
+from poolhouse_agent.simulate.answer import Answer, Terms
 from poolhouse_agent.simulate.behaviours import Behaviour
-from poolhouse_agent.simulate.chat import Chat, Engine
+from poolhouse_agent.simulate.engine import Engine
 from poolhouse_agent.simulate.validation import Refused
+from poolhouse_agent.simulate.vectors import VectorRequest
 
 _GUARDED = ("/v1/", "/v2/")
 _CHARACTERS_PER_TOKEN = 13
@@ -33,6 +35,7 @@ class Options:
     max_num_seqs: int
     tokens_per_second: int
     api_key: str = ""
+    embedding_dimensions: int = 0
 
 
 class Server:
@@ -53,6 +56,8 @@ class Server:
             web.get("/metrics", self._metrics),
             web.get("/v1/models", self._models),
             web.post("/v1/chat/completions", self._chat),
+            web.post("/v1/completions", self._texts),
+            web.post("/v1/embeddings", self._vectors),
             web.post("/tokenize", self._tokenize),
         ])  # fmt: skip
         return application
@@ -105,48 +110,108 @@ class Server:
         return web.json_response({"count": len(ids), "max_model_len": length, "tokens": ids, "token_strs": None})
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
-        raw = await request.read()
-        wanted = validation.parse(raw, served_name=self._options.model)
+        self._require(is_embedding=False)
+        wanted = validation.parse(await request.read(), served_name=self._options.model)
         is_probe = wanted.max_tokens == 1 and not wanted.is_stream
         behaviour = faults.HONEST if is_probe else self._behaviour()  # a bad node passes its own agent's probe
         answered = await faults.instead_of_an_answer(request, behaviour)
         if answered is not None:
             return answered
-        chat = self._admit(wanted, behaviour)
-        async with self.engine.place(wanted.choices):
-            if wanted.is_stream:
-                return await self._stream(request, chat)
-            return _json(200, await chat.whole(), request)
-
-    def _admit(self, wanted: validation.ChatRequest, behaviour: Behaviour) -> Chat:
-        limit = self._options.context_tokens
         characters = sum(len(str(message.get("content") or "")) for message in wanted.messages)
+        self._check_characters(characters)
+        ids = self.engine.prompt_ids(wanted)
+        budget = self._admit(wanted, [ids])
+        return await self._answer(
+            request, wanted, chat.begin(wanted, self._terms(behaviour), prompt_ids=ids, budget=budget)
+        )
+
+    async def _texts(self, request: web.Request) -> web.StreamResponse:
+        self._require(is_embedding=False)
+        wanted, given = validation.parse_text(await request.read(), served_name=self._options.model)
+        behaviour = self._behaviour()
+        answered = await faults.instead_of_an_answer(request, behaviour)
+        if answered is not None:
+            return answered
+        prompts = self._ids(given)
+        budget = self._admit(wanted, prompts)
+        return await self._answer(
+            request, wanted, texts.begin(wanted, self._terms(behaviour), prompts=prompts, budget=budget)
+        )
+
+    async def _vectors(self, request: web.Request) -> web.StreamResponse:
+        self._require(is_embedding=True)
+        body = validation.parse_vectors(await request.read(), served_name=self._options.model)
+        behaviour = self._behaviour()
+        answered = await faults.instead_of_an_answer(request, behaviour)
+        if answered is not None:
+            return answered
+        inputs = self._ids(body["input"])
+        for ids in inputs:
+            self._check_length(len(ids) - 1)  # nothing is generated: a text may fill the whole context
+        full = self._options.embedding_dimensions
+        length = body.get("dimensions") or full
+        if not 1 <= length <= full:
+            message = f"dimensions must be between 1 and {full} (received dimensions={length})."
+            raise validation.bad_request(message)
+        wanted = VectorRequest(inputs, is_base64=body.get("encoding_format") == "base64", dimensions=length)
+        async with self.engine.place(len(inputs)):
+            return _json(200, vectors.answer(wanted, self._terms(behaviour)), request)
+
+    def _require(self, *, is_embedding: bool) -> None:
+        """An engine has the routes of its model's task only."""
+        if bool(self._options.embedding_dimensions) is not is_embedding:
+            raise Refused(404, {"detail": "Not Found"})
+
+    def _terms(self, behaviour: Behaviour) -> Terms:
+        return Terms(self.engine, behaviour, self._options.tokens_per_second)
+
+    def _ids(self, prompts: list[Any]) -> list[list[int]]:
+        self._check_characters(max(len(one) if isinstance(one, str) else 0 for one in prompts))
+        tokens = self.engine.tokens
+        made = [tokens.encode(one) if isinstance(one, str) else one for one in prompts]
+        if any(type(number) is not int or not 0 <= number < tokens.vocabulary for ids in made for number in ids):
+            raise validation.bad_request("Token id is out of vocabulary", param="prompt")
+        return made
+
+    def _check_characters(self, characters: int) -> None:
+        limit = self._options.context_tokens
         longest = limit * _CHARACTERS_PER_TOKEN
         if characters > longest:
             bound = f"(more than {longest} characters, which is the upper bound for {limit} input tokens)"
             raise _too_long(limit, f"{characters} characters {bound}", "input_text", characters)
-        ids = self.engine.prompt_ids(wanted)
-        if len(ids) >= limit:
+
+    def _check_length(self, tokens: int) -> None:
+        limit = self._options.context_tokens
+        if tokens >= limit:
             found = f"at least {limit + 1} input tokens, which exceeds this limit even without any output tokens"
             raise _too_long(limit, found, "input_tokens", limit + 1)
+
+    def _admit(self, wanted: validation.ChatRequest, prompts: list[list[int]]) -> int:
+        """Return how many tokens each choice may have. Raises Refused."""
+        limit, longest = self._options.context_tokens, max(map(len, prompts))
+        self._check_length(longest)
         if wanted.max_tokens is not None and wanted.max_tokens > limit:
             message = f"max_tokens={wanted.max_tokens} cannot be greater than max_model_len={limit}. "
             message += "Please request fewer output tokens."
             raise validation.bad_request(message, param="max_tokens", value=wanted.max_tokens)
-        if not self.engine.has_room(wanted.choices):
+        if not self.engine.has_room(wanted.choices * len(prompts)):
             self.engine.counters.rejections += 1
             raise validation.failure(503, _BUSY, "Service Unavailable")
-        budget = min(wanted.max_tokens or limit, limit - len(ids))
-        speed = self._options.tokens_per_second
-        return Chat(wanted, self.engine, behaviour=behaviour, prompt_ids=ids, budget=budget, tokens_per_second=speed)
+        return min(wanted.max_tokens or limit, limit - longest)
 
-    async def _stream(self, request: web.Request, chat: Chat) -> web.StreamResponse:
+    async def _answer(self, request: web.Request, wanted: validation.ChatRequest, answer: Answer) -> web.StreamResponse:
+        async with self.engine.place(len(answer.plans)):
+            if wanted.is_stream:
+                return await self._stream(request, answer)
+            return _json(200, await answer.whole(), request)
+
+    async def _stream(self, request: web.Request, answer: Answer) -> web.StreamResponse:
         response = web.StreamResponse(
             headers={"content-type": "text/event-stream; charset=utf-8", **_request_id(request)}
         )
         await response.prepare(request)
         try:
-            async for part in chat.events():
+            async for part in answer.events():
                 await response.write(part)
         except faults.Broken:
             if request.transport is not None:

@@ -49,8 +49,7 @@ def usage(behaviour: Behaviour, *, prompt: int, cached: int, completion: int, is
 class Frame:
     """The fields that all parts of one answer share."""
 
-    def __init__(self, *, answer_id: str, created: int, model: str, is_chunk: bool) -> None:
-        kind = "chat.completion.chunk" if is_chunk else "chat.completion"
+    def __init__(self, *, answer_id: str, created: int, model: str, kind: str) -> None:
         self._common = {"id": answer_id, "object": kind, "created": created, "model": model}
 
     def chunk(self, choices: list[dict[str, Any]], **more: Any) -> bytes:
@@ -70,6 +69,19 @@ class Frame:
             "prompt_text": None,
             "kv_transfer_params": None,
             "ec_transfer_params": None,
+        }
+
+    def whole_text(self, choices: list[dict[str, Any]], counts: Any) -> dict[str, Any]:
+        """A whole answer of text completions."""
+        return {
+            **self._common,
+            "choices": choices,
+            "service_tier": None,
+            "system_fingerprint": FINGERPRINT,
+            "usage": counts,
+            "kv_transfer_params": None,
+            "ec_transfer_params": None,
+            "metrics": None,
         }
 
 
@@ -137,3 +149,27 @@ def logprobs_of(steps: Sequence[Step], tokens: ChatTokens, *, top: int | None, s
 def _entry(token: int, tokens: ChatTokens, value: float) -> dict[str, Any]:
     raw = tokens.token_bytes(token)
     return {"token": raw.decode("utf-8", "replace"), "logprob": value, "bytes": list(raw)}
+
+
+def text_logprobs_of(
+    steps: Sequence[Step], tokens: ChatTokens, *, top: int | None, seed: int, offset: int
+) -> dict[str, Any] | None:
+    """The log probabilities of text completions: four lists, one entry a token; None where nobody asked."""
+    if top is None:
+        return None
+    names = [tokens.token_bytes(step.token).decode("utf-8", "replace") for step in steps]
+    numbers = [logprob(step.token, seed) for step in steps]
+    offsets = []
+    for step in steps:
+        offsets.append(offset)
+        offset += len(step.text)
+    tops = [
+        {name: number, **_others(step.token, tokens, top)}
+        for step, name, number in zip(steps, names, numbers, strict=True)
+    ]
+    return {"text_offset": offsets, "token_logprobs": numbers, "tokens": names, "top_logprobs": tops}
+
+
+def _others(token: int, tokens: ChatTokens, top: int) -> dict[str, float]:
+    ids = [(token + 7 * n) % tokens.vocabulary for n in range(1, top)]
+    return {tokens.token_bytes(one).decode("utf-8", "replace"): -3.0 - n for n, one in enumerate(ids, start=1)}

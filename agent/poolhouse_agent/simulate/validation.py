@@ -60,11 +60,50 @@ def _invalid(kind: str, where: str, message: str, given: Any) -> Refused:
 
 def parse(raw: bytes, *, served_name: str) -> ChatRequest:
     """Read a chat request. Raises Refused."""
+    body = _body(raw, served_name)
+    return _request(body, messages=_messages(body), top_logprobs=_logprobs(body))
+
+
+def parse_text(raw: bytes, *, served_name: str) -> tuple[ChatRequest, list[Any]]:
+    """Read a request for text completions, and its prompts, each a text or a list of ids. Raises Refused."""
+    body = _body(raw, served_name)
+    top = body.get("logprobs")
+    if top is not None and (type(top) is not int or not 0 <= top <= _MAX_LOGPROBS):
+        raise bad_request(f"Requested sample logprobs of {top}", param="logprobs")
+    prompts = prompts_of(body.get("prompt"))
+    if not all(prompts):
+        raise bad_request("Either prompt or prompt_embeds must be provided and non-empty.", param="prompt")
+    return _request(body, messages=[], top_logprobs=top), prompts
+
+
+def parse_vectors(raw: bytes, *, served_name: str) -> dict[str, Any]:
+    """Read an embedding request; a format of null is refused, as vLLM does. Raises Refused."""
+    body = _body(raw, served_name)
+    if "encoding_format" in body and body["encoding_format"] not in {"float", "base64"}:
+        message = "Input should be 'float' or 'base64'"
+        raise _invalid("literal_error", "body.encoding_format", message, str(body["encoding_format"]))
+    body["input"] = prompts_of(body.get("input"))
+    return body
+
+
+def prompts_of(value: Any) -> list[Any]:
+    """The prompts, each a text or a list of ids. Raises Refused."""
+    many = value if isinstance(value, list) and value and not isinstance(value[0], int) else [value]
+    if not value or any(not isinstance(one, str | list) for one in many):
+        raise bad_request("You must pass at least one prompt")
+    return many
+
+
+def _body(raw: bytes, served_name: str) -> dict[str, Any]:
     body = _object(raw)
     model = body.get("model")
     if model is not None and model != served_name:
         message = f"The model `{model}` does not exist. Valid aliases: {served_name}."
         raise failure(404, message, "NotFoundError", "model")
+    return body
+
+
+def _request(body: dict[str, Any], *, messages: list[dict[str, Any]], top_logprobs: int | None) -> ChatRequest:
     options = body.get("stream_options") or {}
     is_stream = bool(body.get("stream"))
     if options and not is_stream:
@@ -72,7 +111,7 @@ def parse(raw: bytes, *, served_name: str) -> ChatRequest:
     _check_sampling(body)
     schema, fixed = _structure(body)
     return ChatRequest(
-        messages=_messages(body),
+        messages=messages,
         max_tokens=_max_tokens(body),
         min_tokens=int(body.get("min_tokens") or 0),
         stop=_stop(body.get("stop")),
@@ -85,7 +124,7 @@ def parse(raw: bytes, *, served_name: str) -> ChatRequest:
         tool_choice=body.get("tool_choice"),
         schema=schema,
         fixed_choices=fixed,
-        top_logprobs=_logprobs(body),
+        top_logprobs=top_logprobs,
         has_token_ids=bool(body.get("return_token_ids")),
         ignores_end=bool(body.get("ignore_eos")),
         cache_salt=_salt(body.get("cache_salt")),

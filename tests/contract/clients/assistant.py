@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from poolhouse_agent.simulate.chat import _handed_over
+from poolhouse_agent.simulate.engine import handed_over
 from poolhouse_agent.simulate.tokens import ChatTokens
 
 from tests.fakes.scripted_node import Reply, usage
@@ -47,7 +47,7 @@ async def assistant(reply: Reply) -> None:
 
 def prompt_tokens(body: dict[str, Any]) -> int:
     """Count the prompt as the simulator does."""
-    rows = [_handed_over(row) for row in body["messages"]]
+    rows = [handed_over(row) for row in body["messages"]]
     return len(_counter().prompt_ids(rows, body.get("tools")))
 
 
