@@ -9,7 +9,7 @@ import django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings.gateway")
 django.setup()
 
-from portal.gateway import config, routes  # noqa: E402  models need Django's registry
+from portal.gateway import config, garbage, routes  # noqa: E402  models need Django's registry
 from portal.gateway.process import GatewayProcess  # noqa: E402
 
 TUNNEL_PATH = "/agent/v1/tunnel"
@@ -47,6 +47,7 @@ class Application:
         await receive()
         process = GatewayProcess(config.from_environment())
         await process.start()
+        garbage.settle()
         self.process = process
         await send({"type": "lifespan.startup.complete"})
         await receive()

@@ -1,0 +1,16 @@
+"""Python's garbage collector, told what a gateway process is: much that stays for ever, and requests that leave nothing."""
+
+import gc
+from typing import Final
+
+# Requests free themselves by counting references. What is left for the collector are rare cycles (exceptions, tasks);
+# looking for them after every 700 new objects, and through all of Django's each time, was a fifth of the process's time.
+_YOUNG_OBJECTS: Final = 25_000
+_GENERATIONS: Final = 20
+
+
+def settle() -> None:
+    """Take what lives now out of every later collection, and collect seldom. Call it once the process has started."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_YOUNG_OBJECTS, _GENERATIONS, _GENERATIONS)
