@@ -1,5 +1,6 @@
 """The register of spool files: which process writes which, and whether more may come from it."""
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from django.db import transaction
@@ -36,8 +37,13 @@ def mark_drained(*, public_id: str, now: datetime) -> Spool:
     return spool
 
 
-def mark_abandoned(*, public_id: str, reason: str, actor: Actor, now: datetime) -> Spool:
-    """Give up a spool whose file is lost; records that come later are refused. Raises SpoolUnknown, SpoolClosed."""
+def mark_abandoned(
+    *, public_id: str, reason: str, actor: Actor, now: datetime, detail: Mapping[str, int] | None = None
+) -> Spool:
+    """Give up a spool whose file is lost; records that come later are refused. Raises SpoolUnknown, SpoolClosed.
+
+    `detail` goes into the audit log with the reason.
+    """
     with transaction.atomic():
         spool = locks.spool(public_id)
         if spool.state != SpoolState.OPEN:
@@ -49,6 +55,6 @@ def mark_abandoned(*, public_id: str, reason: str, actor: Actor, now: datetime) 
             event="spool.abandoned",
             subject=public_id,
             now=now,
-            detail={"reason": reason, "process": spool.process, "shipped_seq": spool.shipped_seq},
+            detail={"reason": reason, "process": spool.process, "shipped_seq": spool.shipped_seq, **(detail or {})},
         )
     return spool

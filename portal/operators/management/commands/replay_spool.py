@@ -6,12 +6,14 @@ from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from portal.audit.services import Actor
 from portal.billing.services import abandoning, replay
 from portal.core import clock
 from portal.core.errors import DomainError
+from portal.core.money import decimal_text
 from portal.metering.models import Spool, SpoolState
 from portal.metering.services import spool_files
 from portal.metering.services.spool_files import SpoolPath
@@ -71,6 +73,10 @@ class Command(BaseCommand):
         except DomainError as error:
             raise CommandError(f"{error.code}: {error.message}. {error.fix or ''}".strip()) from error
         self.stdout.write(f"{lost.spool_id} of {lost.process} is given up after record {lost.shipped_seq}")
+        self.stdout.write(
+            f"what it served after that is unknown: at most {decimal_text(lost.unknown_nano)} "
+            f"{settings.CURRENCY.upper()}, which nobody is charged or paid for; its customers have it back"
+        )
         if lost.leases_waiting:
             self.stdout.write(f"{lost.leases_waiting} leases close as soon as their shipped charges are booked")
 
