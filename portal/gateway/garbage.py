@@ -1,10 +1,10 @@
-"""Python's garbage collector, told what a gateway process is: much that stays for ever, and requests that leave nothing."""
+"""Python's garbage collector, told what a gateway process is: much stays for ever, and requests leave nothing."""
 
 import gc
 from typing import Final
 
-# Requests free themselves by counting references. What is left for the collector are rare cycles (exceptions, tasks);
-# looking for them after every 700 new objects, and through all of Django's each time, was a fifth of the process's time.
+# Requests free themselves by counting references; what is left for the collector are rare cycles (exceptions, tasks).
+# To look for them after every 700 new objects, through all of Django's, was a fifth of the process's time.
 _YOUNG_OBJECTS: Final = 25_000
 _GENERATIONS: Final = 20
 
