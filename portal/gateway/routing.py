@@ -175,7 +175,9 @@ class Router:
                 return None
             if len(known) == 1:
                 return known[0], {"by": "only", "candidates": 1, "predicted_ms": self._score_ms(known[0], wanted)}
-        special = self._explored(search, known) or self._home(search, known)
+        # A named session stays where it is; what only shares a prefix may help to learn a node's speed.
+        home = self._home(search, known) if wanted.is_session else None
+        special = home or self._explored(search, known) or self._home(search, known)
         if special is not None:
             return special
         candidates = known if known is not None else self._draw(search)
