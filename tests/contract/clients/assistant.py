@@ -3,6 +3,7 @@
 What it says follows from the request alone, and its counts are true by the simulator's tokenizer.
 """
 
+import asyncio
 import json
 from collections.abc import Iterator
 from functools import cache
@@ -17,6 +18,9 @@ from tests.fakes.scripts import tokens
 TEXT = "The pool answers in plain words, one token at a time."
 THOUGHT = "First I look at what is asked."
 BREAKS = "break the stream"
+PAUSES = "pause after some words"
+
+_SOME = 3
 
 Part = dict[str, Any]
 
@@ -33,9 +37,10 @@ async def assistant(reply: Reply) -> None:
         return
     await reply.begin()
     await _delta(reply, {"role": "assistant", "content": ""})
-    for part in parts:
-        for piece in _pieces(part):
-            await _delta(reply, piece)
+    for number, piece in enumerate(piece for part in parts for piece in _pieces(part)):
+        await _delta(reply, piece)
+        if number == _SOME and PAUSES in _asked(body):
+            await asyncio.sleep(60)
     if BREAKS in _asked(body):
         await reply.fail("engine_died")
         return

@@ -70,8 +70,11 @@ class Spoken:
 
 
 @pytest.fixture(autouse=True)
-def _closing(spoken: Spoken) -> Iterator[None]:
+def _closing(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
+    if "spoken" not in request.fixturenames:
+        return
+    spoken: Spoken = request.getfixturevalue("spoken")
     while spoken.opened:
         spoken.opened.pop().close()
 

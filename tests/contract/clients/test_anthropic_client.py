@@ -9,7 +9,7 @@ import pytest
 
 from portal.accounts.rules.terms import LimitTerms
 from portal.metering.models import UsageRecord
-from tests.contract.clients.assistant import BREAKS, TEXT, THOUGHT
+from tests.contract.clients.assistant import BREAKS, PAUSES, TEXT, THOUGHT
 from tests.contract.clients.conftest import Spoken
 from tests.integration.gateway.pool import MODEL
 
@@ -218,6 +218,25 @@ def test_a_stream_that_breaks_ends_with_an_error(spoken: Spoken) -> None:
         kinds.extend(event.type for event in stream)
 
     assert failure.value.body["error"]["code"] == "node_error"
+
+
+def test_an_aborted_stream_is_one_settled_record(spoken: Spoken) -> None:
+    # litellm#33736, #35958, #37558: no spend row at all for a stream that the client cut, and again on /v1/messages.
+    slowly = [{"role": "user", "content": PAUSES}]
+    with _client(spoken).messages.create(model=MODEL, max_tokens=200, messages=slowly, stream=True) as stream:
+        answer_id = ""
+        for event in stream:
+            if event.type == "message_start":
+                answer_id = event.message.id
+            if event.type == "content_block_delta":
+                break
+
+    record = spoken.record(answer_id, "customer_abort")
+
+    assert record.endpoint == "messages"
+    assert 1 <= record.completion_tokens < 15
+    assert record.charge_nano > 0
+    assert UsageRecord.objects.filter(request_id=record.request_id).count() == 1
 
 
 def test_the_headers_of_an_answer(spoken: Spoken) -> None:
