@@ -60,6 +60,7 @@ def test_a_session_stays_on_its_node_and_no_node_learns_of_it(
     pool: Pool, gateway: Gateway, client: httpx.Client
 ) -> None:
     nodes = [pool.connect(pool.machine(), gateway, scripts.honest()) for _ in range(3)]
+    until("all nodes are known", lambda: _ask(client) and all(node.replies for node in nodes))
     sessions = [f"chat-{number}" for number in range(6)]
 
     served = [
