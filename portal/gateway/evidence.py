@@ -23,7 +23,9 @@ from portal.trust.services.evidence import Incident
 log = logging.getLogger(__name__)
 
 MAX_ENTRIES: Final = 4_096
-_EVERY_S: Final = 2.0
+# What comes within this time of an incident is written together with it, so a flood is four writes a second at most.
+_GATHER_S: Final = 0.25
+_RETRY_S: Final = 2.0
 
 Key = tuple[int, str, datetime]
 
@@ -36,6 +38,7 @@ class EvidenceLog:
         self.dropped = 0
         self._threads = threads
         self._waiting: dict[Key, Incident] = {}
+        self._has_waiting = asyncio.Event()
 
     def note(
         self,
@@ -65,14 +68,17 @@ class EvidenceLog:
         )
 
     async def run(self) -> None:
-        """Write what waits every two seconds, until cancelled."""
+        """Write what waits soon after it came, until cancelled."""
         while True:
-            await asyncio.sleep(_EVERY_S)
-            await self.flush()
+            await self._has_waiting.wait()
+            await asyncio.sleep(_GATHER_S)
+            if not await self.flush():
+                await asyncio.sleep(_RETRY_S)
 
     async def flush(self) -> bool:
         """Write what waits; where the database does not let us, it goes on waiting within its bound."""
         waiting, self._waiting = self._waiting, {}
+        self._has_waiting.clear()
         if not waiting:
             return True
         try:
@@ -92,6 +98,7 @@ class EvidenceLog:
                 self.dropped += incident.count
                 return
             self._waiting[key] = incident
+            self._has_waiting.set()
             return
         earlier, later = (known, incident) if known.first_at <= incident.first_at else (incident, known)
         last_at = max(earlier.last_at, later.last_at)

@@ -4,6 +4,7 @@ It runs in a thread with a loop of its own, so that synchronous clients can be u
 """
 
 import asyncio
+import contextlib
 import json
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
@@ -28,11 +29,18 @@ class Reply:
     canceled: asyncio.Event = field(default_factory=asyncio.Event)
     credit: int = frames.WINDOW_BYTES
     widened: asyncio.Event = field(default_factory=asyncio.Event)
+    has_ended: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is sent for it: it ended, or the gateway canceled it."""
+        return self.has_ended or self.canceled.is_set()
 
     async def begin(self, status: int = 200, content_type: str = "text/event-stream") -> None:
         await self.frame(frames.HEAD, json.dumps({"status": status, "content_type": content_type}).encode())
 
     async def frame(self, kind: int, payload: bytes = b"") -> None:
+        self.has_ended = kind in {frames.END, frames.FAIL}
         await self._send(frames.pack(kind, self.stream, payload))
 
     async def write(self, data: bytes) -> None:
@@ -83,13 +91,17 @@ def usage(prompt: int, completion: int) -> dict[str, Any]:
 class ScriptedNode:
     """Connects with a session token and answers every request with `script`."""
 
-    def __init__(self, *, url: str, token: str, model: str, script: Script, max_concurrency: int = 32) -> None:
+    def __init__(
+        self, *, url: str, token: str, model: str, script: Script, max_concurrency: int = 32, hello: bytes = b""
+    ) -> None:
         self.script = script
         self.replies: list[Reply] = []
         self.is_away = threading.Event()
         self.close_code: int | None = None
+        self.is_deaf = False
         self._url = url
         self._token = token
+        self._first = hello
         self._hello = {"deployments": [{"model": model, "state": "ready", "max_concurrency": max_concurrency}]}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -119,6 +131,25 @@ class ScriptedNode:
         assert self._socket is not None
         self.call(self._socket.send_bytes(message))
 
+    def flood(self, messages: list[bytes]) -> None:
+        """Send raw messages until the gateway has had enough."""
+
+        async def send(socket: aiohttp.ClientWebSocketResponse) -> None:
+            for message in messages:
+                await socket.send_bytes(message)
+
+        self.attack(send)
+
+    def attack(self, work: Callable[[aiohttp.ClientWebSocketResponse], Awaitable[None]]) -> None:
+        """Do something to the socket; that it is closed meanwhile is no failure."""
+
+        async def run() -> None:
+            assert self._socket is not None
+            with contextlib.suppress(ConnectionError):
+                await work(self._socket)
+
+        self.call(run())
+
     def wait_closed(self, timeout_s: float = 5.0) -> int | None:
         """Return the close code once the gateway has closed the tunnel."""
         assert self.is_away.wait(timeout_s), "the tunnel is still open"
@@ -129,7 +160,7 @@ class ScriptedNode:
         headers = {"authorization": f"Bearer {self._token}"}
         self._socket = await self._http.ws_connect(self._url, headers=headers, max_msg_size=0)
         hello = {"protocol": 1, "agent_version": "scripted", **self._hello}
-        await self._socket.send_bytes(frames.pack(frames.HELLO, 0, json.dumps(hello).encode()))
+        await self._socket.send_bytes(self._first or frames.pack(frames.HELLO, 0, json.dumps(hello).encode()))
         self._keep(self._read())
 
     async def _disconnect(self) -> None:
@@ -157,7 +188,7 @@ class ScriptedNode:
             self.replies.append(reply)
             self._by_stream[stream] = reply
             self._keep(self._answer(reply))
-        elif kind == frames.CANCEL:
+        elif kind == frames.CANCEL and not self.is_deaf:
             self._by_stream[stream].canceled.set()
         elif kind == frames.WINDOW:
             reply = self._by_stream[stream]

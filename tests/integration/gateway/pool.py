@@ -198,10 +198,14 @@ class Pool:
         self.gateways.append(gateway)
         return gateway.start()
 
+    def dial(self, machine: Machine, gateway: Gateway, script: Script, **more: Any) -> ScriptedNode:
+        """Connect the machine's agent to this process, whatever becomes of it."""
+        url = f"ws://127.0.0.1:{gateway.port}/agent/v1/tunnel"
+        return ScriptedNode(url=url, token=machine.session(), model=MODEL, script=script, **more).start()
+
     def connect(self, machine: Machine, gateway: Gateway, script: Script, **more: Any) -> ScriptedNode:
         """Connect the machine's agent to this process and wait until every process could use it."""
-        url = f"ws://127.0.0.1:{gateway.port}/agent/v1/tunnel"
-        node = ScriptedNode(url=url, token=machine.session(), model=MODEL, script=script, **more).start()
+        node = self.dial(machine, gateway, script, **more)
         self.nodes.append(node)
         until("the tunnel is claimed", lambda: self._owner(machine) == gateway.index)
         time.sleep(0.3)  # every process polls or hears of it within this time
