@@ -3,12 +3,14 @@
 import logging
 
 from celery import shared_task
+from django.conf import settings
 
 from portal.billing.services import (
     lease_sweep,
     maturity,
     posting,
     reconcile,
+    retention,
     spend_watch,
     statements,
     topup_sweep,
@@ -37,6 +39,15 @@ def mature_earnings(**_: object) -> None:
 def freeze_statements(**_: object) -> None:
     """Close the month that is over and freeze its statements."""
     statements.freeze_month(now=clock.now())
+
+
+@shared_task(name="billing.drop_old_usage", acks_late=True)
+def drop_old_usage(**_: object) -> None:
+    """Let the usage records go whose time is over."""
+    now = clock.now()
+    first_kept = retention.horizon(now=now, days=settings.USAGE_RETENTION_DAYS)
+    if first_kept is not None:
+        retention.drop_before(day=first_kept, now=now)
 
 
 @shared_task(name="billing.check_ledger", acks_late=True)
@@ -75,6 +86,7 @@ BEAT = {
     "billing.mature_earnings": 30,
     "billing.freeze_statements": 3600,
     "billing.check_ledger": 86_400,
+    "billing.drop_old_usage": 86_400,
     "billing.sweep_topups": 60,
     "billing.sweep_leases": 30,
     "billing.watch_spend": 300,

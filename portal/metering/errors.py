@@ -25,3 +25,15 @@ class SpoolNotEmpty(Conflict):
     """The spool's file still exists or its process still lives, so it must not be given up."""
 
     code = "spool_not_empty"
+
+
+class UsageStillNeeded(Conflict):
+    """The day's records are not to be dropped yet: somebody still has to read, book, mature or state them."""
+
+    code = "usage_still_needed"
+
+
+class UsageTooOld(UsageConflict):
+    """The record is of a day whose records were dropped, where nobody can tell any more whether it is known."""
+
+    code = "usage_too_old"

@@ -202,3 +202,14 @@ class UsageHour(models.Model):
 
     def __str__(self) -> str:
         return f"hour {self.hour:%Y-%m-%d %H}h of node {self.node_id}"
+
+
+class DroppedDay(models.Model):
+    """A day whose partition was dropped because its time was over; late records of it are refused."""
+
+    day = models.DateField(unique=True)
+    records = models.BigIntegerField()
+    dropped_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.day}: {self.records} records"

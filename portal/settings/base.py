@@ -25,6 +25,7 @@ RECEIPT_SIGNING_KEY = env.text("RECEIPT_SIGNING_KEY")
 CURRENCY = env.text("CURRENCY", "usd").lower()
 PLATFORM_FEE_BPS = env.integer("PLATFORM_FEE_BPS", 2000, low=0, high=10_000)
 PAYOUT_MINIMUM_MINOR = env.integer("PAYOUT_MINIMUM_MINOR", 2000, low=1, high=10_000_000)
+USAGE_RETENTION_DAYS = env.integer("USAGE_RETENTION_DAYS", 400, low=0, high=36_500)
 PAYOUT_HOLD_DAYS = env.integer("PAYOUT_HOLD_DAYS", 7, low=0, high=365)
 PAYOUT_COUNTRIES = [country.upper() for country in env.items("PAYOUT_COUNTRIES")]
 PAYOUT_APPROVERS = env.integer("PAYOUT_APPROVERS", 1, low=1, high=2)

@@ -634,4 +634,26 @@ class Migration(migrations.Migration):
                 name="usage_posting_sound",
             ),
         ),
+        migrations.CreateModel(
+            name="ArchivedUsage",
+            fields=[
+                (
+                    "id",
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
+                ),
+                ("opened_on", models.DateField()),
+                ("organization_id", models.BigIntegerField()),
+                ("provider_id", models.BigIntegerField()),
+                ("records", models.BigIntegerField()),
+                ("charge_nano", models.BigIntegerField()),
+                ("earned_nano", models.BigIntegerField()),
+            ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("opened_on", "organization_id", "provider_id"), name="archived_usage_once"
+                    ),
+                ],
+            },
+        ),
     ]

@@ -2,13 +2,14 @@
 
 from portal.billing.models.credit import BudgetLease, BudgetWindow, CreditLease, LeaseState
 from portal.billing.models.ledger import LedgerAccount, LedgerTransfer, LedgerTx
-from portal.billing.models.postings import EarningMaturity, UnpostableUsage, UsagePosting
+from portal.billing.models.postings import ArchivedUsage, EarningMaturity, UnpostableUsage, UsagePosting
 from portal.billing.models.prices import PriceVersion, ShareVersion
 from portal.billing.models.rollups import EarningDay, SpendDay
 from portal.billing.models.statements import ClosedPeriod, Statement, StatementKind
 from portal.billing.models.topups import StripeCustomer, TopUp, TopUpState
 
 __all__ = [
+    "ArchivedUsage",
     "BudgetLease",
     "BudgetWindow",
     "ClosedPeriod",

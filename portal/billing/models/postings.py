@@ -72,3 +72,22 @@ class EarningMaturity(models.Model):
 
     def __str__(self) -> str:
         return f"{self.provider}: {self.amount_nano}"
+
+
+class ArchivedUsage(models.Model):
+    """What one customer and one provider had of a dropped day; takes the place of its records in every comparison."""
+
+    opened_on = models.DateField()
+    organization_id = models.BigIntegerField()
+    provider_id = models.BigIntegerField()
+    records = models.BigIntegerField()
+    charge_nano = models.BigIntegerField()
+    earned_nano = models.BigIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["opened_on", "organization_id", "provider_id"], name="archived_usage_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.opened_on}: {self.organization_id} at {self.provider_id}"

@@ -37,6 +37,12 @@ _USAGE_KEY = (
     "usage.opened_on = posting.opened_on AND usage.request_id = posting.request_id AND usage.attempt = posting.attempt"
 )
 _NAME = "usage.request_id || '/' || usage.attempt"
+# What is booked, by customer and provider: from the records, and from the archive where these were dropped.
+_POSTED = f"""
+    SELECT usage.organization_id, usage.provider_id, posting.charge_nano AS charge, posting.provider_nano AS earned
+    FROM billing_usageposting posting JOIN metering_usagerecord usage ON {_USAGE_KEY}
+    UNION ALL SELECT organization_id, provider_id, charge_nano, earned_nano FROM billing_archivedusage
+"""
 
 POSTED_WITHIN = timedelta(hours=1)
 _WAITING = """
@@ -132,8 +138,9 @@ USAGE = (
             coalesce(usage.charge_nano || '/' || usage.provider_nano, 'no usage record'),
             posting.charge_nano || '/' || posting.provider_nano
         FROM billing_usageposting posting LEFT JOIN metering_usagerecord usage ON {_USAGE_KEY}
-        WHERE usage.request_id IS NULL OR usage.charge_nano <> posting.charge_nano
-            OR posting.provider_nano <> CASE WHEN posting.withheld = '' THEN usage.provider_nano ELSE 0 END
+        WHERE (usage.request_id IS NULL OR usage.charge_nano <> posting.charge_nano
+            OR posting.provider_nano <> CASE WHEN posting.withheld = '' THEN usage.provider_nano ELSE 0 END)
+            AND posting.opened_on NOT IN (SELECT day FROM metering_droppedday)
         """,
     ),
     Check(
@@ -190,11 +197,22 @@ USAGE = (
         """,
     ),
     Check(
+        "archive_differs_from_postings",
+        """
+        SELECT dropped.day, concat_ws('/', posted.charge, posted.earned), concat_ws('/', kept.charge, kept.earned)
+        FROM metering_droppedday dropped
+        CROSS JOIN LATERAL (SELECT coalesce(sum(charge_nano), 0) AS charge, coalesce(sum(provider_nano), 0) AS earned
+            FROM billing_usageposting WHERE opened_on = dropped.day) posted
+        CROSS JOIN LATERAL (SELECT coalesce(sum(charge_nano), 0) AS charge, coalesce(sum(earned_nano), 0) AS earned
+            FROM billing_archivedusage WHERE opened_on = dropped.day) kept
+        WHERE (posted.charge, posted.earned) IS DISTINCT FROM (kept.charge, kept.earned)
+        """,
+    ),
+    Check(
         "spend_day_differs",
         f"""
         SELECT 'organization ' || organization_id, posted.charge::text, coalesce(days.charge, 0)::text
-        FROM (SELECT usage.organization_id, sum(posting.charge_nano) AS charge
-            FROM billing_usageposting posting JOIN metering_usagerecord usage ON {_USAGE_KEY} GROUP BY 1) posted
+        FROM (SELECT organization_id, sum(charge) AS charge FROM ({_POSTED}) each GROUP BY 1) posted
         FULL JOIN (SELECT organization_id, sum(charge_nano) AS charge FROM billing_spendday GROUP BY 1) days
             USING (organization_id)
         WHERE coalesce(posted.charge, 0) <> coalesce(days.charge, 0)
@@ -204,8 +222,7 @@ USAGE = (
         "earning_day_differs",
         f"""
         SELECT 'provider ' || provider_id, posted.earned::text, coalesce(days.earned, 0)::text
-        FROM (SELECT usage.provider_id, sum(posting.provider_nano) AS earned
-            FROM billing_usageposting posting JOIN metering_usagerecord usage ON {_USAGE_KEY} GROUP BY 1) posted
+        FROM (SELECT provider_id, sum(earned) AS earned FROM ({_POSTED}) each GROUP BY 1) posted
         FULL JOIN (SELECT provider_id, sum(earned_nano) AS earned FROM billing_earningday GROUP BY 1) days
             USING (provider_id)
         WHERE coalesce(posted.earned, 0) <> coalesce(days.earned, 0)

@@ -11,7 +11,7 @@ from portal.billing.selectors import statements
 from portal.billing.selectors.statements import Party
 from portal.core.errors import NotFound
 from portal.core.money import split_share
-from portal.metering.models import UsageRecord
+from portal.metering.models import DroppedDay, UsageRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,10 @@ def statement(*, number: str) -> Again:
     stored = Statement.objects.filter(number=number).first()
     if stored is None:
         raise NotFound(f"there is no statement {number}")
+    dropped = DroppedDay.objects.filter(day__gte=stored.starts_at.date(), day__lt=stored.ends_at.date()).first()
+    if dropped is not None:
+        message = f"the usage records of {dropped.day} were dropped on {dropped.dropped_at:%Y-%m-%d}"
+        raise NotFound(f"{message}: statement {number} stands as it was frozen and cannot be computed again")
     content = statements.content(
         party=Party(stored.kind, stored.party),
         period=Period(stored.starts_at, stored.ends_at),

@@ -28,5 +28,5 @@ def _damaged_statements() -> Iterator[Difference]:
 
 
 def _differing_hours() -> Iterator[Difference]:
-    for day in hours.differing_days():
+    for day in hours.differing_days(since=hours.complete_since()):
         yield Difference("usage_hours_differ", str(day.day), day.recorded, day.summed)

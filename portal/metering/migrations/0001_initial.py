@@ -131,4 +131,16 @@ class Migration(migrations.Migration):
                 ],
             },
         ),
+        migrations.CreateModel(
+            name="DroppedDay",
+            fields=[
+                (
+                    "id",
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
+                ),
+                ("day", models.DateField(unique=True)),
+                ("records", models.BigIntegerField()),
+                ("dropped_at", models.DateTimeField()),
+            ],
+        ),
     ]

@@ -2,9 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 
 from django.db import connection
+from django.db.models import Max
+
+from portal.metering.models import DroppedDay
 
 _DIFFERING = """
     WITH facts AS (
@@ -57,6 +60,12 @@ class DifferingDay:
     day: date
     recorded: str
     summed: str
+
+
+def complete_since() -> date:
+    """Return the day after which every record of an hour is still stored: a request may end a day after it began."""
+    last = DroppedDay.objects.aggregate(last=Max("day"))["last"]
+    return date.min if last is None else last + timedelta(days=1)
 
 
 def differing_days(*, since: date = date.min) -> Iterator[DifferingDay]:

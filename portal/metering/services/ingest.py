@@ -3,13 +3,13 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.db import DataError, IntegrityError, connection, transaction
 
 from portal.metering import locks
-from portal.metering.errors import SpoolClosed, UsageConflict
-from portal.metering.models import Reader, RefusedUsage, Spool, SpoolState
+from portal.metering.errors import SpoolClosed, UsageConflict, UsageTooOld
+from portal.metering.models import DroppedDay, Reader, RefusedUsage, Spool, SpoolState
 from portal.metering.rules.usage_rows import COLUMNS, UsageRow
 
 _COLUMNS = ", ".join((*COLUMNS, "content_hash"))
@@ -33,6 +33,9 @@ _CLASH = f"""
     WHERE stored.content_hash <> batch.content_hash LIMIT 1
 """  # noqa: S608  a constant
 
+# No retention is shorter: a look at what was dropped is needed for older records only.
+_SURELY_STORED = timedelta(days=2)
+
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
@@ -50,6 +53,7 @@ def ingest(*, spool: str, rows: Sequence[UsageRow], now: datetime) -> Ingested:
     """
     with transaction.atomic():
         register = _open_spool(spool)
+        _require_recent(rows, now)
         new = _store(rows)
         _advance(register, to=max((row.spool_seq for row in rows), default=0), now=now)
     return Ingested(new=new, known=len(rows) - new, shipped_seq=register.shipped_seq)
@@ -77,6 +81,12 @@ def _open_spool(public_id: str) -> Spool:
     if register.state == SpoolState.ABANDONED:
         raise SpoolClosed(f"spool {public_id} was abandoned; its late records are not taken")
     return register
+
+
+def _require_recent(rows: Sequence[UsageRow], now: datetime) -> None:
+    old = {row.opened_on for row in rows if row.opened_on < (now - _SURELY_STORED).date()}
+    if old and (dropped := DroppedDay.objects.filter(day__in=old).first()):
+        raise UsageTooOld(f"the records of {dropped.day} were dropped; whether this one was among them nobody can tell")
 
 
 def _store(rows: Sequence[UsageRow]) -> int:

@@ -1,12 +1,19 @@
-"""Daily partitions of the usage table: made ahead of time; a day without one falls into the default partition."""
+"""Daily partitions of the usage table: made ahead of time, dropped when theirs is over.
+
+A day without one falls into the default partition.
+"""
 
 from collections.abc import Iterator
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 
 from django.db import connection, transaction
 from psycopg import sql
 
+from portal.metering.errors import UsageStillNeeded
+from portal.metering.models import DroppedDay, UsageQueue
+
 DAYS_AHEAD = 14
+_PREFIX = "metering_usagerecord_"
 
 
 def ensure(*, today: date, days: int = DAYS_AHEAD) -> list[str]:
@@ -25,7 +32,7 @@ def ensure(*, today: date, days: int = DAYS_AHEAD) -> list[str]:
 def _make(days: list[date]) -> Iterator[str]:
     with connection.cursor() as cursor:
         for day in days:
-            name = f"metering_usagerecord_{day:%Y%m%d}"
+            name = _name(day)
             cursor.execute("SELECT to_regclass(%s)", [name])
             if cursor.fetchone()[0] is None:
                 cursor.execute(
@@ -34,3 +41,38 @@ def _make(days: list[date]) -> Iterator[str]:
                     )
                 )
                 yield name
+
+
+def days_before(day: date) -> list[date]:
+    """Return the days before `day` that have a partition, the oldest first."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'metering_usagerecord'::regclass"
+        )
+        suffixes = [name.removeprefix(_PREFIX) for (name,) in cursor.fetchall()]
+    found = [datetime.strptime(text, "%Y%m%d").date() for text in suffixes if text.isdigit()]  # noqa: DTZ007  a day
+    return sorted(known for known in found if known < day)
+
+
+def lock(day: date) -> None:
+    """Keep everybody from the day's partition until the transaction ends; readers must not hold it for long."""
+    with connection.cursor() as cursor:
+        cursor.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(sql.Identifier(_name(day))))
+
+
+def drop(day: date, *, now: datetime) -> DroppedDay:
+    """Drop the day's partition with all its records, inside the caller's transaction. Raises UsageStillNeeded."""
+    if UsageQueue.objects.filter(opened_on=day).exists():
+        raise UsageStillNeeded(f"records of {day} still wait for a reader")
+    with connection.cursor() as cursor:
+        cursor.execute(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(_name(day))))
+        records = int(cursor.fetchone()[0])
+        cursor.execute(
+            sql.SQL("ALTER TABLE metering_usagerecord DETACH PARTITION {}").format(sql.Identifier(_name(day)))
+        )
+        cursor.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(_name(day))))
+    return DroppedDay.objects.create(day=day, records=records, dropped_at=now)
+
+
+def _name(day: date) -> str:
+    return f"{_PREFIX}{day:%Y%m%d}"
