@@ -57,5 +57,6 @@ async def _read(call: Call, upstream: Upstream) -> bytes:
             if timeout_s <= 0:
                 raise failures.silent("total", bytes=size)
     except NodeSilent as error:
-        raise failures.silent("answer", bytes=size) from error
+        stage = "total" if pieces and timeout_s < pace.body_idle_s else "answer"
+        raise failures.silent(stage, bytes=size) from error
     return b"".join(pieces)

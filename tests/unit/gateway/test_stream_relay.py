@@ -7,6 +7,7 @@ import pytest
 
 from portal.gateway.exchange import CustomerGone
 from portal.gateway.failures import NodeFailed
+from portal.gateway.relay.calls import Pace
 from portal.gateway.tunnel import frames
 from tests.unit.gateway.relaying import Relayed, delta, event
 
@@ -265,3 +266,134 @@ async def test_a_second_head() -> None:
     relayed.head()
 
     assert (await _failure(relayed)).code == "second_head"
+
+
+async def test_comments_and_crumbs_are_no_progress() -> None:
+    relayed = await Relayed(stream=True, first_token_timeout_s=5, pace=Pace(keep_alive_s=5, idle_s=0.15)).begin()
+    relayed.head()
+    relayed.event(delta("Hello"))
+
+    async def drip() -> None:
+        while True:
+            relayed.write(b": still here\n\n")
+            relayed.write(b"d")
+            await asyncio.sleep(0.02)
+
+    dripping = asyncio.create_task(drip())
+    failure = await _failure(relayed)
+    dripping.cancel()
+
+    assert (failure.code, failure.rule) == ("timeout_idle", "node_silent")
+    assert relayed.attempt.delivered == ["Hello"]
+
+
+async def test_empty_deltas_end_at_the_slowest_speed_that_is_accepted() -> None:
+    pace = Pace(keep_alive_s=5, idle_s=5, slowest_tokens_per_s=100)
+    relayed = await Relayed(stream=True, max_tokens=10, first_token_timeout_s=0.1, pace=pace).begin()
+    relayed.head()
+    relayed.event(delta("Hello"))
+
+    async def drip() -> None:
+        while True:
+            relayed.event(delta(""))
+            await asyncio.sleep(0.02)
+
+    dripping = asyncio.create_task(drip())
+    failure = await _failure(relayed)
+    dripping.cancel()
+
+    assert (failure.outcome, failure.code, failure.rule) == ("node_timeout", "timeout_total", "answer_too_slow")
+    assert "timeout_total" in failure.for_customer().message
+
+
+async def test_the_time_a_slow_customer_takes_is_not_the_nodes() -> None:
+    pace = Pace(keep_alive_s=5, idle_s=5, slowest_tokens_per_s=100)
+    relayed = await Relayed(stream=True, max_tokens=10, first_token_timeout_s=0.1, pace=pace).begin()
+    relayed.head()
+    relayed.customer.may_read.clear()
+    relayed.event(delta("Hello"))
+    await asyncio.sleep(0.4)  # twice what the whole answer may take
+    relayed.customer.may_read.set()
+    await relayed.until(lambda: "Hello" in relayed.customer.text)
+
+    relayed.event(delta(" world", reason="stop"))
+    relayed.write(DONE)
+    relayed.end()
+    await relayed.finish()
+
+    assert relayed.customer.exchange.waited_s >= 0.3
+    assert relayed.attempt.delivered == ["Hello", " world"]
+
+
+# litellm#34374, #37322, #9551; nicolerenee/infra#2078
+async def test_keep_alive_counts_from_when_the_customer_came_and_what_he_heard_last() -> None:
+    pace = Pace(keep_alive_s=0.1, idle_s=5)
+    relayed = await Relayed(stream=True, first_token_timeout_s=5, pace=pace).begin()
+    relayed.head()
+
+    async def drip() -> None:
+        while True:
+            relayed.write(b":\n\n")
+            await asyncio.sleep(0.01)
+
+    dripping = asyncio.create_task(drip())
+    await relayed.until(lambda: relayed.customer.text.count(": ping\n") == 2)
+    dripping.cancel()
+
+    assert relayed.customer.text == ": ping\n: ping\n"
+    relayed.task.cancel()
+
+
+# nicolerenee/infra#2078: a healthy stream is cut by no total of ours
+async def test_a_stream_that_goes_on_outlives_every_idle_limit() -> None:
+    pace = Pace(keep_alive_s=5, idle_s=0.1, slowest_tokens_per_s=4)
+    relayed = await Relayed(stream=True, max_tokens=100, first_token_timeout_s=0.1, pace=pace).begin()
+    relayed.head()
+    for _ in range(12):
+        relayed.event(delta("x"))
+        await asyncio.sleep(0.03)
+    relayed.event(delta("", reason="stop"))
+    relayed.write(DONE)
+    relayed.end()
+
+    await relayed.finish()
+
+    assert relayed.attempt.delivered == ["x"] * 12
+
+
+async def test_frames_that_carry_next_to_nothing() -> None:
+    relayed = await _begun()
+    relayed.event(delta("Hello"))
+
+    async def drip() -> None:
+        for _ in range(2):
+            for _ in range(2_500):
+                relayed.write(b":")
+            await asyncio.sleep(0.05)
+
+    dripping = asyncio.create_task(drip())
+    failure = await _failure(relayed)
+    dripping.cancel()
+
+    assert (failure.code, failure.rule) == ("frames_too_small", "frames_too_small")
+
+
+@pytest.mark.parametrize(
+    "said", ["", "application/json", "text/html", "text/event-stream\r\nx: y", "text/event-streams"]
+)
+async def test_a_stream_has_the_type_of_streams(said: str) -> None:
+    relayed = await Relayed(stream=True).begin()
+    relayed.head(content_type=said)
+    relayed.event(delta("Hello"))
+
+    failure = await _failure(relayed)
+
+    assert failure.code == "content_type_wrong"
+    assert failure.facts == {"said": said[:100], "expected": "text/event-stream"}
+
+
+async def test_a_compressed_answer_is_not_read() -> None:
+    relayed = await Relayed(stream=True).begin()
+    relayed.head(content_encoding="gzip")
+
+    assert (await _failure(relayed)).code == "content_type_wrong"

@@ -8,6 +8,7 @@ import pytest
 
 from portal.gateway.exchange import CustomerGone
 from portal.gateway.failures import NodeFailed
+from portal.gateway.relay.calls import Pace
 from portal.gateway.tunnel import frames
 from tests.unit.gateway.relaying import Relayed
 
@@ -144,3 +145,44 @@ async def test_a_tunnel_that_closes() -> None:
     relayed._mux.lose()
 
     assert (await _failure(relayed)).code == "tunnel_lost"
+
+
+async def test_a_whole_answer_that_trickles_in_ends() -> None:
+    pace = Pace(body_idle_s=1, body_s=0.1, slowest_tokens_per_s=1_000)
+    relayed = await Relayed(first_token_timeout_s=0.1, pace=pace, max_tokens=10).begin()
+    relayed.head()
+
+    async def drip() -> None:
+        while True:
+            relayed.write(b" ")
+            await asyncio.sleep(0.02)
+
+    dripping = asyncio.create_task(drip())
+    with pytest.raises(NodeFailed) as failure:
+        await relayed.finish()
+    dripping.cancel()
+
+    assert (failure.value.outcome, failure.value.code) == ("node_timeout", "timeout_total")
+
+
+async def test_a_whole_answer_that_stops_half_way_ends() -> None:
+    relayed = await Relayed(pace=Pace(body_idle_s=0.05)).begin()
+    relayed.head()
+    relayed.write(b'{"choices"')
+
+    with pytest.raises(NodeFailed) as failure:
+        await relayed.finish()
+
+    assert (failure.value.code, failure.value.facts) == ("timeout_answer", {"bytes": 10})
+
+
+@pytest.mark.parametrize("said", ["text/event-stream", "text/html", "", "application/jsonp"])
+async def test_a_whole_answer_is_json(said: str) -> None:
+    relayed = await Relayed().begin()
+    relayed.head(content_type=said)
+    relayed.write(b"{}")
+
+    with pytest.raises(NodeFailed) as failure:
+        await relayed.finish()
+
+    assert (failure.value.code, failure.value.rule) == ("content_type_wrong", "content_type_wrong")
