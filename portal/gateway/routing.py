@@ -22,7 +22,7 @@ EXPLORATION: Final = 0.03
 # A home node may carry a quarter more than its fair share, and always a quarter of what it takes at once.
 _AFFINITY_LOAD: Final = 1.25
 _AFFINITY_ROOM: Final = 4
-_AFFINITY_STEPS: Final = 3
+_AFFINITY_STEPS: Final = 16
 _REMOTE_FACTOR: Final = 1.1
 _REMOTE_S: Final = 0.005
 _MIN_TRUST: Final = 0.05

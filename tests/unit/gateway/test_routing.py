@@ -235,7 +235,8 @@ def test_a_busy_nodes_own_time_is_the_retry_after() -> None:
     assert (refusal.reason, refusal.retry_after_s, refusal.may_wait) == ("busy", 2.5, True)
 
 
-def test_in_flight_counters_are_lowered_once_whatever_happens() -> None:  # production-stack#1072, vllm-project/router#211
+# production-stack#1072, vllm-project/router#211
+def test_in_flight_counters_are_lowered_once_whatever_happens() -> None:
     router = _router()
     node = node_entry(id=3, models={1: 4})
     tickets = [_choose(router, node).ticket for _ in range(4)]
