@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -43,33 +43,33 @@ class Block:
         return "".join(self.texts)
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One change of one block."""
 
     moment: Moment
     block: Block
     text: str = ""
-    logprobs: tuple[dict[str, Any], ...] = ()
+    logprobs: list[dict[str, Any]] | None = None
 
 
-_TEXTS: Final = (
-    (Kind.REASONING, ("reasoning", "reasoning_content")),
-    (Kind.TEXT, ("content",)),
-    (Kind.TEXT, ("refusal",)),
-)
+_START: Final = Moment.START
+_DELTA: Final = Moment.DELTA
+_STOP: Final = Moment.STOP
+_REASONING: Final = Kind.REASONING
+_TEXT: Final = Kind.TEXT
 
 
 class BlockCutter:
     """One object an answer of one choice. A call stays open until the next: text may interrupt its arguments."""
 
-    __slots__ = ("_calls", "_open", "blocks", "finish_reason", "stop_sequence")
+    __slots__ = ("_call", "_calls", "_spoken", "blocks", "finish_reason", "stop_sequence")
 
     def __init__(self) -> None:
         self.blocks: list[Block] = []
         self.finish_reason: str | None = None
         self.stop_sequence: str | None = None
-        self._open: list[Block] = []
+        self._spoken: Block | None = None
+        self._call: Block | None = None
         self._calls: dict[int, Block] = {}
 
     def take(self, choices: Choices) -> list[Step]:
@@ -77,7 +77,7 @@ class BlockCutter:
         steps: list[Step] = []
         for choice in choices:
             self._take(choice.get("delta") or choice.get("message") or {}, choice.get("logprobs"), steps)
-            if choice.get("finish_reason") is not None:
+            if choice["finish_reason"] is not None:
                 self.finish_reason = choice["finish_reason"]
                 self.stop_sequence = choice.get("stop_reason")
         return steps
@@ -85,7 +85,7 @@ class BlockCutter:
     def end(self) -> list[Step]:
         """Return the steps that close what is open."""
         steps: list[Step] = []
-        self._close(steps, set(Kind))
+        self._close_all(steps)
         return steps
 
     @property
@@ -100,47 +100,51 @@ class BlockCutter:
         return bool(calls) and arguments(calls[-1].text) is not None
 
     def _take(self, part: dict[str, Any], logprobs: dict[str, Any] | None, steps: list[Step]) -> None:
-        for kind, names in _TEXTS:
-            text = next((found for name in names if (found := part.get(name))), None)
+        reasoning = part.get("reasoning") or part.get("reasoning_content")
+        if reasoning:
+            self._say(_REASONING, reasoning, None, steps)
+        for name in ("content", "refusal"):
+            text = part.get(name)
             if text:
-                rows = logprobs["content"] if logprobs and kind is Kind.TEXT else None
-                self._text(kind, text, tuple(rows or ()), steps)
+                self._say(_TEXT, text, logprobs["content"] if logprobs else None, steps)
         for position, call in enumerate(part.get("tool_calls") or ()):
-            self._call(call, call.get("index", position), steps)
+            self._continue(call, call.get("index", position), steps)
 
-    def _text(self, kind: Kind, text: str, logprobs: tuple[dict[str, Any], ...], steps: list[Step]) -> None:
-        block = next((block for block in self._open if block.kind is kind), None)
-        if block is None:
-            self._close(steps, {Kind.REASONING, Kind.TEXT})
-            block = self._start(Block(kind, len(self.blocks)), steps)
+    def _say(self, kind: Kind, text: str, logprobs: list[dict[str, Any]] | None, steps: list[Step]) -> None:
+        block = self._spoken
+        if block is None or block.kind is not kind:
+            if block is not None:
+                steps.append(Step(_STOP, block))
+            block = self._spoken = self._start(Block(kind, len(self.blocks)), steps)
         block.texts.append(text)
-        block.logprobs += logprobs
-        steps.append(Step(Moment.DELTA, block, text, logprobs))
+        if logprobs:
+            block.logprobs += logprobs
+        steps.append(Step(_DELTA, block, text, logprobs))
 
-    def _call(self, call: dict[str, Any], index: int, steps: list[Step]) -> None:
+    def _continue(self, call: dict[str, Any], index: int, steps: list[Step]) -> None:
         function = call["function"]
         block = self._calls.get(index)
         if block is None:
-            self._close(steps, set(Kind))
+            self._close_all(steps)
             block = Block(Kind.CALL, len(self.blocks), call.get("id", ""), function.get("name", ""))
-            self._calls[index] = self._start(block, steps)
-        elif block not in self._open:
+            self._call = self._calls[index] = self._start(block, steps)
+        elif block is not self._call:
             raise broke("tool_call_continued")
         text = function.get("arguments")
         if text:
             block.texts.append(text)
-            steps.append(Step(Moment.DELTA, block, text))
+            steps.append(Step(_DELTA, block, text))
 
     def _start(self, block: Block, steps: list[Step]) -> Block:
         self.blocks.append(block)
-        self._open.append(block)
-        steps.append(Step(Moment.START, block))
+        steps.append(Step(_START, block))
         return block
 
-    def _close(self, steps: list[Step], kinds: set[Kind]) -> None:
-        closing = [block for block in self._open if block.kind in kinds]
-        self._open = [block for block in self._open if block.kind not in kinds]
-        steps += [Step(Moment.STOP, block) for block in closing]
+    def _close_all(self, steps: list[Step]) -> None:
+        """Close the open call and the text or reasoning that is open, in the order in which they began."""
+        opened = [block for block in (self._call, self._spoken) if block is not None]
+        steps += [Step(_STOP, block) for block in sorted(opened, key=lambda block: block.number)]
+        self._call = self._spoken = None
 
 
 def arguments(text: str) -> dict[str, Any] | None:

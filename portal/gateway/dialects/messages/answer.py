@@ -2,6 +2,8 @@
 
 from typing import Any, Final
 
+import orjson
+
 from portal.core.money import decimal_text
 from portal.gateway.contracts import Settled
 from portal.gateway.dialects.base import Choices, Names, Stamp
@@ -10,10 +12,15 @@ from portal.gateway.dialects.messages.wording import MessagesWording, event
 
 _PING: Final = event("ping", {"type": "ping"})
 _STOP: Final = event("message_stop", {"type": "message_stop"})
+_IS_DELTA: Final = Moment.DELTA
+# Written once a token: a filled form instead of an object.
+_DELTA: Final = (
+    b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":{"type":"%b","%b":%b}}\n\n'
+)
 _DELTAS: Final = {
-    Kind.REASONING: ("thinking_delta", "thinking"),
-    Kind.TEXT: ("text_delta", "text"),
-    Kind.CALL: ("input_json_delta", "partial_json"),
+    Kind.REASONING: (b"thinking_delta", b"thinking"),
+    Kind.TEXT: (b"text_delta", b"text"),
+    Kind.CALL: (b"input_json_delta", b"partial_json"),
 }
 _NO_TEXT: Final = {"type": "text", "text": ""}
 _NO_USAGE: Final = {
@@ -89,15 +96,15 @@ class MessagesDialect(MessagesWording):
 
     def _events(self, step: Step) -> bytes:
         block = step.block
-        if step.moment is Moment.DELTA:
+        if step.moment is _IS_DELTA:
             kind, name = _DELTAS[block.kind]
-            return _delta(block.number, {"type": kind, name: step.text})
+            return _DELTA % (block.number, kind, name, orjson.dumps(step.text))
         if step.moment is Moment.START:
             return _start(block.number, self._opening(block))
         if block.kind is Kind.REASONING:
-            return _delta(block.number, {"type": "signature_delta", "signature": self._signature()}) + _stop(
-                block.number
-            )
+            signature = orjson.dumps(self._signature())
+            signed = _DELTA % (block.number, b"signature_delta", b"signature", signature)
+            return signed + _stop(block.number)
         return _stop(block.number)
 
     def _opening(self, block: Block) -> dict[str, Any]:
@@ -148,10 +155,6 @@ class MessagesDialect(MessagesWording):
 
 def _start(number: int, block: dict[str, Any]) -> bytes:
     return event("content_block_start", {"type": "content_block_start", "index": number, "content_block": block})
-
-
-def _delta(number: int, delta: dict[str, Any]) -> bytes:
-    return event("content_block_delta", {"type": "content_block_delta", "index": number, "delta": delta})
 
 
 def _stop(number: int) -> bytes:

@@ -12,6 +12,14 @@ from portal.gateway.dialects.blocks import Block, BlockCutter, Kind, Moment, Ste
 from portal.gateway.dialects.responses.wording import ResponsesWording, renamed
 from portal.gateway.errors import ApiError
 
+_IS_DELTA: Final = Moment.DELTA
+# Written once a token: filled forms instead of objects.
+_DELTA: Final = b'event: %b\ndata: {"type":"%b","sequence_number":%d,"item_id":"%b","output_index":%d%b,"delta":%b}\n\n'
+_DELTAS: Final = {
+    Kind.REASONING: (b"response.reasoning_text.delta", b',"content_index":0'),
+    Kind.TEXT: (b"response.output_text.delta", b',"content_index":0,"logprobs":[]'),
+    Kind.CALL: (b"response.function_call_arguments.delta", b""),
+}
 _PREFIXES: Final = {Kind.REASONING: "rs", Kind.TEXT: "msg", Kind.CALL: "fc"}
 _CUT_SHORT: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
@@ -61,9 +69,19 @@ class ResponsesDialect(ResponsesWording):
         return self._event("response.failed", response=self._shell | {"status": "failed", "error": fault})
 
     def _events(self, step: Step) -> bytes:
+        if step.moment is _IS_DELTA:
+            return self._delta(step)
         if step.block.kind is Kind.CALL:
             return self._call_events(step)
         return self._text_events(step)
+
+    def _delta(self, step: Step) -> bytes:
+        block = step.block
+        kind, more = _DELTAS[block.kind]
+        if step.logprobs:
+            more = b',"content_index":0,"logprobs":%b' % orjson.dumps(step.logprobs)
+        item_id = self._item_id(block).encode()
+        return _DELTA % (kind, kind, next(self._numbers), item_id, block.number, more, orjson.dumps(step.text))
 
     def _text_events(self, step: Step) -> bytes:
         """Return the events of a message or of reasoning: an item with a single part."""
@@ -71,9 +89,6 @@ class ResponsesDialect(ResponsesWording):
         where = self._where(block) | {"content_index": 0}
         is_text = block.kind is Kind.TEXT
         kind = "output_text" if is_text else "reasoning_text"
-        if step.moment is Moment.DELTA:
-            more = {"logprobs": list(step.logprobs)} if is_text else {}
-            return self._event(f"response.{kind}.delta", **where, delta=step.text, **more)
         part = _part(block, is_started=step.moment is Moment.STOP)
         if step.moment is Moment.START:
             opened = self._item_event("added", block, self._item(block, "in_progress", has_content=False))
@@ -89,8 +104,6 @@ class ResponsesDialect(ResponsesWording):
 
     def _call_events(self, step: Step) -> bytes:
         block = step.block
-        if step.moment is Moment.DELTA:
-            return self._event("response.function_call_arguments.delta", **self._where(block), delta=step.text)
         if step.moment is Moment.START:
             return self._item_event("added", block, self._item(block, "in_progress", has_content=False))
         done = self._event(
