@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from portal.gateway.affinity import affinity_key
 from portal.gateway.breaker import Verdict
 from portal.gateway.capacity import NoCapacity
 from portal.gateway.contracts import KeyEntry, KeyPolicy, NodeEntry
-from portal.gateway.affinity import affinity_key
 from portal.gateway.routing import Choice, Router, Wanted
 from tests.factories.gateway import key_entry, model_entry, node_entry, price_entry, snapshot
 
