@@ -41,6 +41,7 @@ class Migration(migrations.Migration):
                 ("cap_nano", models.BigIntegerField()),
                 ("used_nano", models.BigIntegerField(default=0)),
                 ("leased_nano", models.BigIntegerField(default=0)),
+                ("archived_nano", models.BigIntegerField(default=0)),
                 (
                     "organization",
                     models.ForeignKey(

@@ -41,6 +41,8 @@ class CreditLease(models.Model):
 class BudgetWindow(models.Model):
     """One window of a budget, half open in UTC. `leased` is granted to processes and not yet used.
 
+    `archived` is what of `used` was charged by records that were dropped since.
+
     `owner` is the public id of a key, a project or an organization; a rotated key stays the same owner.
     """
 
@@ -52,6 +54,7 @@ class BudgetWindow(models.Model):
     cap_nano = models.BigIntegerField()
     used_nano = models.BigIntegerField(default=0)
     leased_nano = models.BigIntegerField(default=0)
+    archived_nano = models.BigIntegerField(default=0)
 
     class Meta:
         constraints = [

@@ -277,14 +277,15 @@ EARNINGS = (
     Check(
         "budget_window_used",
         f"""
-        SELECT 'budget window ' || budget.id, coalesce(booked.used, 0)::text, budget.used_nano::text
+        SELECT 'budget window ' || budget.id, (budget.archived_nano + coalesce(booked.used, 0))::text,
+            budget.used_nano::text
         FROM billing_budgetwindow budget LEFT JOIN (
             SELECT lease.window_id, sum(part.nano) AS used
             FROM billing_usageposting posting JOIN metering_usagerecord usage ON {_USAGE_KEY}
             CROSS JOIN LATERAL unnest(usage.budget_lease_ids, usage.budget_charges) AS part (lease_id, nano)
             JOIN billing_budgetlease lease ON lease.id = part.lease_id GROUP BY 1
         ) booked ON booked.window_id = budget.id
-        WHERE budget.used_nano <> coalesce(booked.used, 0)
+        WHERE budget.used_nano <> budget.archived_nano + coalesce(booked.used, 0)
         """,
     ),
 )

@@ -28,6 +28,17 @@ _ARCHIVE = """
         AND usage.request_id = posting.request_id AND usage.attempt = posting.attempt
     WHERE usage.opened_on = %s GROUP BY 1, 2, 3
 """
+_ARCHIVE_BUDGETS = """
+    UPDATE billing_budgetwindow SET archived_nano = archived_nano + gone.nano
+    FROM (
+        SELECT lease.window_id, sum(part.nano)::bigint AS nano
+        FROM metering_usagerecord usage JOIN billing_usageposting posting ON usage.opened_on = posting.opened_on
+            AND usage.request_id = posting.request_id AND usage.attempt = posting.attempt
+        CROSS JOIN LATERAL unnest(usage.budget_lease_ids, usage.budget_charges) AS part (lease_id, nano)
+        JOIN billing_budgetlease lease ON lease.id = part.lease_id
+        WHERE usage.opened_on = %s GROUP BY 1
+    ) gone WHERE gone.window_id = billing_budgetwindow.id
+"""
 
 
 def drop_before(*, day: date, now: datetime) -> list[date]:
@@ -50,6 +61,7 @@ def drop_day(*, day: date, now: datetime) -> None:
         _require_done(day)
         with connection.cursor() as cursor:
             cursor.execute(_ARCHIVE, [day])
+            cursor.execute(_ARCHIVE_BUDGETS, [day])
         gone = partitions.drop(day, now=now)
         audit.record(
             actor=SYSTEM_ACTOR, event="usage.dropped", subject=str(day), now=now, detail={"records": gone.records}

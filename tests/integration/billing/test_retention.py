@@ -4,15 +4,16 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from portal.billing.models import ArchivedUsage, SpendDay, Statement
-from portal.billing.services import maturity, posting, recompute, reconcile, retention, statements
+from portal.billing.models import ArchivedUsage, BudgetWindow, SpendDay, Statement
+from portal.billing.rules.leasing import Ask
+from portal.billing.services import budgets, maturity, posting, recompute, reconcile, retention, statements
 from portal.core.errors import NotFound
 from portal.metering.errors import UsageStillNeeded, UsageTooOld
 from portal.metering.models import DroppedDay, UsageRecord
 from portal.metering.services import hours, ingest, partitions
 from portal.trust.services import token_audits
 from tests.factories import metering as make
-from tests.factories.billing import Market
+from tests.factories.billing import Market, budget_of
 
 pytestmark = pytest.mark.django_db
 
@@ -53,6 +54,26 @@ def test_a_finished_day_goes_and_its_sums_stay(market):
     assert (kept.organization_id, kept.provider_id) == (market.customer.pk, market.provider.pk)
     assert (kept.records, kept.charge_nano) == (2, charged)
     assert SpendDay.objects.get().charge_nano == charged
+    assert reconcile.differences(now=LATER) == []
+
+
+def test_a_lifetime_budget_keeps_what_was_spent_on_days_that_are_gone(market):
+    market.key.budget_cap_nano, market.key.budget_period = 10**9, "lifetime"
+    market.key.save()
+    lease = budgets.grant(
+        terms=budget_of(market.key),
+        window_at=SERVED,
+        spool_id=market.spool.pk,
+        ask=Ask(wanted_nano=10**9, minimum_nano=1),
+        now=SERVED,
+    )
+    charge = market.serve(opened_at=SERVED, closed_at=SERVED, budget_lease_ids=[lease.lease_id]).charge_nano
+    _finish()
+
+    retention.drop_day(day=DAY, now=LATER)
+
+    window = BudgetWindow.objects.get()
+    assert (window.used_nano, window.archived_nano) == (charge, charge)
     assert reconcile.differences(now=LATER) == []
 
 
