@@ -7,7 +7,7 @@ from typing import Any, Final
 from portal.gateway.errors import invalid
 
 _INT64: Final = 2**63
-_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _MAX_SHOWN: Final = 40
 
 
@@ -56,7 +56,7 @@ def name(value: object, param: str) -> str:
     """Return a function's or schema's name."""
     if isinstance(value, str) and _NAME.fullmatch(value):
         return value
-    raise _wrong(value, param, "1 to 64 letters, digits, _ or -")
+    raise _wrong(value, param, "1 to 128 letters, digits, _ or -")
 
 
 def array(value: object, param: str, *, longest: int, shortest: int = 0) -> list[Any]:

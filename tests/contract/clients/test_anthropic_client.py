@@ -150,6 +150,16 @@ def test_counting_is_exact_and_free(spoken: Spoken) -> None:
     assert UsageRecord.objects.count() <= before + 1
 
 
+def test_counting_is_behind_the_door_and_the_limits(spoken: Spoken) -> None:
+    with pytest.raises(anthropic.AuthenticationError):
+        _client(spoken, "sk-pool-nobody").messages.count_tokens(model=MODEL, messages=ASK)
+
+    client = _client(spoken, spoken.key(limits=LimitTerms(requests_per_minute=1)))
+    client.messages.count_tokens(model=MODEL, messages=ASK)
+    with pytest.raises(anthropic.RateLimitError):
+        client.messages.count_tokens(model=MODEL, messages=ASK)
+
+
 def test_a_wrong_key(spoken: Spoken) -> None:
     with pytest.raises(anthropic.AuthenticationError) as refusal:
         _create(spoken, "sk-pool-nobody")
@@ -210,6 +220,7 @@ def test_a_request_that_cannot_be_said(spoken: Spoken) -> None:
 
 
 def test_a_stream_that_breaks_ends_with_an_error(spoken: Spoken) -> None:
+    # preloop#117, OmniRoute#8210: an answer that was cut off looked like one that ended.
     stream = _client(spoken).messages.create(
         model=MODEL, max_tokens=200, messages=[{"role": "user", "content": BREAKS}], stream=True
     )
@@ -218,6 +229,8 @@ def test_a_stream_that_breaks_ends_with_an_error(spoken: Spoken) -> None:
         kinds.extend(event.type for event in stream)
 
     assert failure.value.body["error"]["code"] == "node_error"
+    assert "content_block_delta" in kinds
+    assert "message_stop" not in kinds
 
 
 def test_an_aborted_stream_is_one_settled_record(spoken: Spoken) -> None:

@@ -100,6 +100,7 @@ def test_on_messages(spoken: Spoken) -> None:
     assert after.content[0].thinking == THOUGHT
     assert after.usage.input_tokens + after.usage.cache_read_input_tokens == counted == prompt_tokens(spoken.body)
     assert [row["role"] for row in spoken.body["messages"]] == ["system", "user", "assistant", "tool", "tool", "user"]
+    # litellm#39850, hindsight#4641: reasoning is a part of the completion, counted once.
     record = spoken.record(after.id)
     assert record.completion_tokens == record.claimed_completion_tokens
     assert record.prompt_tokens == record.counted_prompt_tokens == counted

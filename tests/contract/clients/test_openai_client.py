@@ -84,6 +84,7 @@ def test_the_events_of_a_streamed_response(spoken: Spoken) -> None:
     ]
     assert "".join(event.delta for event in events if event.type == "response.output_text.delta") == TEXT
     assert events[-1].response.output_text == TEXT
+    # gateway-api-inference-extension#2482, theam/facility#232: usage stands below `response`, and is counted there.
     assert events[-1].response.usage.output_tokens == spoken.record(events[0].response.id).completion_tokens
 
 

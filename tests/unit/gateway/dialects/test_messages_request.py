@@ -153,6 +153,13 @@ def test_tools_and_their_choice(choice, expected):
     assert {name: found[name] for name in ("tool_choice", "parallel_tool_calls") if name in found} == expected
 
 
+def test_a_tools_name_may_be_as_long_as_anthropics():
+    name = "mcp__" + "a" * 123
+
+    assert chat(tools=[TOOL | {"name": name}])["tools"][0]["function"]["name"] == name
+    assert refusal(tools=[TOOL | {"name": name + "a"}]).param == "tools[0].function.name"
+
+
 @pytest.mark.parametrize(
     ("thinking", "is_on"),
     [
