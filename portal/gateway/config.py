@@ -4,6 +4,8 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
+from portal.gateway.tunnel import peer_tls
+from portal.gateway.tunnel.peer_tls import PeerTls
 from portal.settings import env
 
 
@@ -22,11 +24,17 @@ class GatewayConfig:
     country_header: str = ""
     metrics_dir: Path | None = None
     retry_floor: int = 10
+    peer_tls: PeerTls | None = None
+
+    @property
+    def peer_socket(self) -> str:
+        """Return the Unix path where other processes of this host reach our tunnels."""
+        return str(self.peer_dir / f"gateway-{self.index}.sock")
 
     @property
     def peer_address(self) -> str:
-        """Return the Unix path where other processes of this host reach our tunnels."""
-        return str(self.peer_dir / f"gateway-{self.index}.sock")
+        """Return where any process of the pool reaches our tunnels."""
+        return self.peer_socket if self.peer_tls is None else self.peer_tls.address(self.peer_socket)
 
 
 def from_environment() -> GatewayConfig:
@@ -44,5 +52,11 @@ def from_environment() -> GatewayConfig:
         drain_s=env.integer("GATEWAY_DRAIN_S", 30, low=0, high=3_600),
         country_header=env.text("GATEWAY_COUNTRY_HEADER"),
         metrics_dir=peer_dir / "metrics",
+        peer_tls=peer_tls.from_settings(
+            listen=env.text("GATEWAY_PEER_LISTEN"),
+            certificate=env.text("GATEWAY_PEER_CERT"),
+            key=env.text("GATEWAY_PEER_KEY"),
+            authority=env.text("GATEWAY_PEER_CA"),
+        ),
         retry_floor=env.integer("GATEWAY_RETRY_FLOOR", 10, low=1, high=10_000),
     )

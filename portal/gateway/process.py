@@ -57,11 +57,11 @@ class GatewayProcess:
         self.credit = CreditBook(spool=spool, threads=self._money_threads, store=self.store)
         self.settlement = Settlement(spool=spool, credit=self.credit, threads=self._money_threads)
         peer_key = peer_wire.derive_key(settings.SECRET_KEY)
-        self.links = PeerLinks(key=peer_key)
+        self.links = PeerLinks(key=peer_key, tls=config.peer_tls)
         self.hub = TunnelHub(
             process=config.process, peer_address=config.peer_address, links=self.links, threads=self.threads
         )
-        self.peers = PeerServer(path=config.peer_address, key=peer_key, tunnels=self.hub)
+        self.peers = PeerServer(path=config.peer_socket, key=peer_key, tunnels=self.hub, tls=config.peer_tls)
         self.evidence = EvidenceLog(threads=self.threads)
         self.tunnel_server = TunnelServer(hub=self.hub, threads=self.threads, evidence=self.evidence)
         self.router = Router(tunnels=self.hub, clock=time.monotonic)

@@ -1,4 +1,7 @@
-"""Links to other gateway processes, made on first use: a node's tunnel may be theirs, the request is ours."""
+"""Links to other gateway processes, made on first use: a node's tunnel may be theirs, the request is ours.
+
+On one host by Unix socket, between hosts by TLS.
+"""
 
 import asyncio
 import logging
@@ -6,7 +9,8 @@ import time
 from pathlib import Path
 from typing import Final
 
-from portal.gateway.tunnel import frames, peer_wire
+from portal.gateway.tunnel import frames, peer_tls, peer_wire
+from portal.gateway.tunnel.peer_tls import PeerAddress, PeerTls
 from portal.gateway.tunnel.streams import Mux, NodeStream, TunnelLost
 
 log = logging.getLogger(__name__)
@@ -50,14 +54,18 @@ class _Link:
 class PeerLinks:
     """One authenticated link to each peer that is needed."""
 
-    def __init__(self, *, key: bytes) -> None:
+    def __init__(self, *, key: bytes, tls: PeerTls | None = None) -> None:
         self._key = key
+        self._tls = tls
+        self._context = tls.for_client() if tls is not None else None
         self._links: dict[str, _Link] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._down_until: dict[str, float] = {}
 
     def is_usable(self, peer: str) -> bool:
         """Return whether the peer answers, or has not been tried lately."""
+        if self._tls is None and peer.startswith(peer_tls.SCHEME):
+            return False  # it lives on another host, and this process was given no certificate
         return self._down_until.get(peer, 0.0) <= time.monotonic()
 
     async def open(self, peer: str, node_id: int, payload: bytes, *, body_bytes: int) -> NodeStream:
@@ -90,10 +98,15 @@ class PeerLinks:
             return self._links[peer]
 
     async def _dial(self, peer: str) -> _Link:
-        reader, writer = await asyncio.open_unix_connection(peer)
+        reader, writer = await self._reach(peer_tls.parse(peer))
         try:
             await peer_wire.greet_as_client(reader, writer, self._key)
         except BaseException:
             writer.close()
             raise
         return _Link(reader, writer)
+
+    async def _reach(self, peer: PeerAddress) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if peer.host is None or (self._tls is not None and peer.host == self._tls.host):
+            return await asyncio.open_unix_connection(peer.path)
+        return await asyncio.open_connection(peer.host, peer.port, ssl=self._context)

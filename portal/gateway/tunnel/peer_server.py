@@ -1,4 +1,4 @@
-"""Lends this process's tunnels to the other gateway processes of the host; the admitting process meters."""
+"""Lends this process's tunnels to the pool's other gateway processes; the admitting process meters."""
 
 import asyncio
 import logging
@@ -10,6 +10,7 @@ import orjson
 
 from portal.gateway.tunnel import frames, peer_wire
 from portal.gateway.tunnel.connection import BodyTooLarge, NodeTunnel
+from portal.gateway.tunnel.peer_tls import PeerTls
 from portal.gateway.tunnel.streams import Interrupted, NodeSilent, NodeStream, TunnelLost
 
 log = logging.getLogger(__name__)
@@ -32,26 +33,38 @@ class Tunnels(Protocol):
 
 
 class PeerServer:
-    """Listens on a Unix socket that only this user may open."""
+    """Listens on a Unix socket that only this user may open, and for other hosts behind TLS."""
 
-    def __init__(self, *, path: str, key: bytes, tunnels: Tunnels) -> None:
+    def __init__(self, *, path: str, key: bytes, tunnels: Tunnels, tls: PeerTls | None = None) -> None:
         self._path = Path(path)
+        self._tls = tls
         self._key = key
         self._tunnels = tunnels
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
         self._guests: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        """Bind the socket; a file that a dead process left is replaced."""
+        """Bind the sockets; a file that a dead process left is replaced. Raises OSError."""
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._path.unlink(missing_ok=True)
-        self._server = await asyncio.start_unix_server(self._welcome, path=str(self._path))
+        self._servers.append(await asyncio.start_unix_server(self._welcome, path=str(self._path)))
         self._path.chmod(0o600)
+        if self._tls is not None:
+            context = self._tls.for_server()
+            self._servers.append(
+                await asyncio.start_server(
+                    self._welcome,
+                    self._tls.host,
+                    self._tls.port,
+                    ssl=context,
+                    ssl_handshake_timeout=peer_wire.HANDSHAKE_TIMEOUT_S,
+                )
+            )
 
     async def stop(self) -> None:
-        """Close the socket and every peer's connection."""
-        if self._server is not None:
-            self._server.close()
+        """Close the sockets and every peer's connection."""
+        for server in self._servers:
+            server.close()
         for guest in list(self._guests):
             guest.cancel()
         await asyncio.gather(*self._guests, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""The socket between two gateway processes of a host: who is there, and length-prefixed frames."""
+"""The socket between two gateway processes: who is there, and length-prefixed frames."""
 
 import asyncio
 import hashlib
