@@ -92,16 +92,20 @@ class ScriptedNode:
     """Connects with a session token and answers every request with `script`."""
 
     def __init__(
-        self, *, url: str, token: str, model: str, script: Script, max_concurrency: int = 32, hello: bytes = b""
-    ) -> None:
+        self, *, url: str, token: str, model: str, script: Script, max_concurrency: int = 32,
+        hello: bytes = b"", max_body_bytes: int | None = None,
+    ) -> None:  # fmt: skip
         self.script = script
         self.replies: list[Reply] = []
         self.is_away = threading.Event()
         self.close_code: int | None = None
         self.is_deaf = False
         self._url = url
-        self._token = token
+        self.token = token
+        self.was_sent_away = threading.Event()
         self._first = hello
+        self._more = {} if max_body_bytes is None else {"max_body_bytes": max_body_bytes}
+        self._unfinished: dict[int, bytes] = {}
         self._hello = {"deployments": [{"model": model, "state": "ready", "max_concurrency": max_concurrency}]}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -157,9 +161,9 @@ class ScriptedNode:
 
     async def _connect(self) -> None:
         self._http = aiohttp.ClientSession()
-        headers = {"authorization": f"Bearer {self._token}"}
+        headers = {"authorization": f"Bearer {self.token}"}
         self._socket = await self._http.ws_connect(self._url, headers=headers, max_msg_size=0)
-        hello = {"protocol": 1, "agent_version": "scripted", **self._hello}
+        hello = {"protocol": 1, "agent_version": "scripted", **self._more, **self._hello}
         await self._socket.send_bytes(self._first or frames.pack(frames.HELLO, 0, json.dumps(hello).encode()))
         self._keep(self._read())
 
@@ -182,14 +186,20 @@ class ScriptedNode:
 
     def _take(self, kind: int, stream: int, payload: bytes) -> None:
         assert self._socket is not None
-        if kind == frames.REQUEST:
+        if kind in {frames.REQUEST, frames.BODY}:
+            payload = self._unfinished.pop(stream, b"") + payload
             head, _, body = payload.partition(b"\n")
+            if len(body) < json.loads(head).get("body_bytes", 0):
+                self._unfinished[stream] = payload
+                return
             reply = Reply(stream, json.loads(head), json.loads(body), self._socket.send_bytes)
             self.replies.append(reply)
             self._by_stream[stream] = reply
             self._keep(self._answer(reply))
         elif kind == frames.CANCEL and not self.is_deaf:
             self._by_stream[stream].canceled.set()
+        elif kind == frames.GOAWAY:
+            self.was_sent_away.set()
         elif kind == frames.WINDOW:
             reply = self._by_stream[stream]
             reply.credit += frames.unpack_window(payload)

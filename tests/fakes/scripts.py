@@ -87,6 +87,13 @@ async def silent_after_head(reply: Reply) -> None:
     await asyncio.sleep(3_600)
 
 
+async def silent_after_token(reply: Reply) -> None:
+    """Say one word and then nothing."""
+    await reply.begin()
+    await reply.delta("Hello")
+    await asyncio.sleep(3_600)
+
+
 async def empty(reply: Reply) -> None:
     """End without a token of text."""
     if not reply.body.get("stream"):

@@ -201,7 +201,8 @@ class Pool:
     def dial(self, machine: Machine, gateway: Gateway, script: Script, **more: Any) -> ScriptedNode:
         """Connect the machine's agent to this process, whatever becomes of it."""
         url = f"ws://127.0.0.1:{gateway.port}/agent/v1/tunnel"
-        return ScriptedNode(url=url, token=machine.session(), model=MODEL, script=script, **more).start()
+        token = more.pop("token", "") or machine.session()
+        return ScriptedNode(url=url, token=token, model=MODEL, script=script, **more).start()
 
     def connect(self, machine: Machine, gateway: Gateway, script: Script, **more: Any) -> ScriptedNode:
         """Connect the machine's agent to this process and wait until every process could use it."""

@@ -5,6 +5,7 @@ from uuid import UUID
 
 import pytest
 
+from portal.core import clock
 from portal.nodes.models import Node
 from portal.trust.models import NodeEvidence
 from portal.trust.selectors import evidence as selectors
@@ -12,6 +13,7 @@ from portal.trust.selectors import for_gateway
 from portal.trust.services import evidence
 from portal.trust.services.evidence import Incident
 from tests.factories.nodes import NodeFactory
+from tests.world import World
 
 pytestmark = pytest.mark.django_db
 
@@ -112,3 +114,17 @@ def test_a_provider_sees_what_and_how_often_the_operator_also_the_facts(node: No
     assert (theirs.what.title, theirs.count, theirs.weighs) == ("The tunnel was flooded", 1, True)
     assert (theirs.detail, theirs.sample, theirs.request_id, theirs.attempt) == ("", "", None, None)
     assert (ours.detail, ours.sample, ours.request_id, ours.attempt) == ("4,097 frames", '{"bytes": 7}', REQUEST, 1)
+
+
+def test_the_pages_of_a_node_show_it_to_provider_and_operator(world: World) -> None:
+    node = NodeFactory(provider=world.provider)
+    evidence.record(incidents=[_incident(node, detail="4,097 frames", at=clock.now())])
+
+    theirs = world.client(world.supplier.owner).get(f"/provider/nodes/{node.public_id}/").text
+    ours = world.client(world.operator).get(f"/operator/nodes/{node.public_id}/").text
+
+    assert "The tunnel was flooded" in theirs
+    assert "The tunnel was flooded" in ours
+    facts = ("4,097 frames", str(REQUEST), "&quot;bytes&quot;: 7")
+    assert [fact for fact in facts if fact in theirs] == []
+    assert [fact for fact in facts if fact not in ours] == []
