@@ -29,9 +29,19 @@ def vllm_program() -> str:
 @pytest.fixture(scope="session")
 def tiny_chat(vllm_program: str) -> Path:
     """A folder with a tiny chat model, built once."""
-    folder = MODELS / "chat"
+    return _made("chat")
+
+
+@pytest.fixture(scope="session")
+def tiny_embed(vllm_program: str) -> Path:
+    """A folder with a tiny embedding model, built once."""
+    return _made("embed")
+
+
+def _made(kind: str) -> Path:
+    folder = MODELS / kind
     if not (folder / "model.safetensors").exists():
         maker = Path(__file__).with_name("make_tiny_model.py")
         python = str(VENV / "bin" / "python")
-        subprocess.run([python, str(maker), str(MODELS), "--kind", "chat"], check=True, timeout=300)
+        subprocess.run([python, str(maker), str(MODELS), "--kind", kind], check=True, timeout=300)
     return folder

@@ -118,6 +118,28 @@ def test_a_streamed_answer_is_billed_as_vllm_counted_it(world: World) -> None:
     assert attempt["billed"]["completion_tokens"] == usage["completion_tokens"] == after[1] - before[1]
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"prompt": QUESTION},
+        {"prompt": [QUESTION, "Who pays?"], "n": 2, "temperature": 0.8, "seed": 3, "logprobs": 2},
+        {"prompt": [300, 301, 302], "stream": True},
+        {"prompt": [[300, 301], [302]], "stream": True, "logprobs": 1},
+    ],
+)
+def test_texts_are_billed_as_vllm_counted_them(world: World, fields: dict[str, Any]) -> None:
+    before = world.counted()
+
+    answer = world.client.post("/v1/completions", json={"model": world.model, "max_tokens": 12, **fields})
+
+    after = world.counted()
+    assert answer.status_code == 200, answer.text
+    attempt = world.record(answer.headers["x-request-id"])["attempts"][0]
+    assert attempt["token_source"] == "claim"
+    assert attempt["billed"]["prompt_tokens"] == after[0] - before[0]
+    assert attempt["billed"]["completion_tokens"] == after[1] - before[1]
+
+
 def test_an_aborted_stream_is_charged_for_what_was_delivered_and_vllm_stops(world: World) -> None:
     before = world.counted()
     delivered: list[str] = []

@@ -17,10 +17,12 @@ from tests.integration.gateway.pool import Gateway, Pool, until
 EMBED = "acme/embed"
 
 
-def connect(pool: Pool, gateway: Gateway, script: Script) -> ScriptedNode:
+def connect(
+    pool: Pool, gateway: Gateway, script: Script, *, dimensions: int = texts.LENGTH, tokenizer: str = ""
+) -> ScriptedNode:
     """Offer the model, and connect a node that serves nothing else."""
     machine = pool.machine()
-    Deployment.objects.filter(node=machine.node).update(model=offer(pool))
+    Deployment.objects.filter(node=machine.node).update(model=offer(dimensions, tokenizer or pool.model.tokenizer_id))
     bus.announce("nodes", machine.node.public_id)
     url = f"ws://127.0.0.1:{gateway.port}/agent/v1/tunnel"
     node = ScriptedNode(url=url, token=machine.session(), model=EMBED, script=script).start()
@@ -33,14 +35,14 @@ def until_ready(client: httpx.Client) -> None:
     until("the embedding model is served", lambda: client.get(f"/v1/models/{EMBED}").json().get("is_ready"))
 
 
-def offer(pool: Pool) -> CatalogModel:
+def offer(dimensions: int, tokenizer: str) -> CatalogModel:
     """Return the model, with a price."""
     now = clock.now()
     spec = models.ModelSpec(
         public_id=EMBED,
         name="Embed",
         task=ModelTask.EMBEDDING,
-        embedding_dimensions=texts.LENGTH,
+        embedding_dimensions=dimensions,
         source="acme/embed",
         revision="1",
         artefact_digest="b" * 64,
@@ -49,7 +51,7 @@ def offer(pool: Pool) -> CatalogModel:
         context_tokens=512,
         max_output_tokens=1,
         dtype="bfloat16",
-        tokenizer=pool.model.tokenizer_id,
+        tokenizer=tokenizer,
         first_token_timeout_s=3,
     )
     models.create_model(spec=spec, actor=SYSTEM_ACTOR, now=now)
