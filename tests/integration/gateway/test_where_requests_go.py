@@ -115,6 +115,24 @@ def test_who_waits_in_vain_is_told_so_within_two_seconds(pool: Pool, gateway: Ga
     assert len(node.replies) == 1
 
 
+def test_the_record_says_that_the_retry_budget_stopped_a_retry(pool: Pool) -> None:
+    frugal = pool.gateway(index=1, GATEWAY_RETRY_FLOOR="1")
+    broken = scripts.engine_error(500, {"error": {"message": "EngineCore is dead", "code": 500}})
+    for _ in range(3):
+        pool.connect(pool.machine(), frugal, broken)
+
+    with pool.client(frugal) as client:
+        answer = _ask(client)
+    pool.disconnect()
+
+    rows = UsageRecord.objects.filter(request_id=answer.headers["x-request-id"]).order_by("attempt")
+    first, second = until("two records", lambda: len(found := list(rows.all())) == 2 and found)
+    assert answer.status_code == 502
+    assert "retry_stopped_by" not in first.routing
+    assert second.routing["retry_stopped_by"] == "budget"
+    frugal.stop()
+
+
 def test_what_can_never_be_served_does_not_wait(pool: Pool, gateway: Gateway) -> None:
     pool.connect(pool.machine(), gateway, scripts.honest())
     key = pool.new_key(pool.customer, countries=("FR",))
