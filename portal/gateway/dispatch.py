@@ -82,7 +82,7 @@ async def _try_nodes(call: Call, parts: Parts, snapshot: Snapshot, hold: Hold) -
             if failed is None:
                 raise
             return failed
-        attempt = _Attempt(call, parts, hold, choice, hunt)
+        attempt = _Attempt(call, parts, choice, hunt, await _open(call, parts, hold, choice, hunt.number))
         try:
             await attempt.run(body)
         except NodeFailed as failure:
@@ -94,17 +94,33 @@ async def _try_nodes(call: Call, parts: Parts, snapshot: Snapshot, hold: Hold) -
     return failed
 
 
+async def _open(call: Call, parts: Parts, hold: Hold, choice: Choice, number: int) -> Attempt:
+    """Open the attempt's record; where that fails the node's place is free again. Raises SpoolUnavailable."""
+    try:
+        return await parts.settlement.open(
+            facts=call.facts,
+            hold=hold,
+            node=choice.node,
+            number=number,
+            routing=choice.routing,
+            price=choice.price,
+        )
+    except BaseException:
+        choice.ticket.leave(Verdict.NEUTRAL, time.monotonic())
+        raise
+
+
 class _Attempt:
     """One dispatch to one node: one spool record, one place on the node, one cleanup."""
 
-    def __init__(self, call: Call, parts: Parts, hold: Hold, choice: Choice, hunt: Hunt) -> None:
+    def __init__(self, call: Call, parts: Parts, choice: Choice, hunt: Hunt, attempt: Attempt) -> None:
         self._call = call
         self._hunt = hunt
         self._parts = parts
         self._choice = choice
         self._started = time.monotonic()
         self._opened_at = time.time()
-        self._attempt = self._open(hold)
+        self._attempt = attempt
         self._settled: Settled | None = None
         self._failure: NodeFailed | None = None
 
@@ -159,21 +175,6 @@ class _Attempt:
             await streamed.end_empty(self._call, failure.ending, settled)
         else:
             await whole.end_empty(self._call, failure.ending, settled, node=self._choice.node.public_id)
-
-    def _open(self, hold: Hold) -> Attempt:
-        choice = self._choice
-        try:
-            return self._parts.settlement.open(
-                facts=self._call.facts,
-                hold=hold,
-                node=choice.node,
-                number=self._hunt.number,
-                routing=choice.routing,
-                price=choice.price,
-            )
-        except BaseException:
-            choice.ticket.leave(Verdict.NEUTRAL, time.monotonic())
-            raise
 
     async def _send(self, body: bytes) -> NodeStream:
         facts = self._call.facts

@@ -83,7 +83,7 @@ class Settlement:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._write_again()
+        await self._write_again()
         is_empty = await self._shipper.ship() and self._shipper.is_done and not (self._open or self._unwritten)
         is_empty = is_empty and await self._retire()
         self._shipper.stop()
@@ -91,7 +91,7 @@ class Settlement:
         self.measure.stop()
         self._spool.leave(is_empty=is_empty)
 
-    def open(
+    async def open(
         self,
         *,
         facts: RequestFacts,
@@ -105,7 +105,7 @@ class Settlement:
         if self._shipper.is_refused:
             raise SpoolUnavailable("this process's spool was abandoned by the operator", fix="restart this gateway")
         attempt = Attempt(facts, hold, node, number, routing, 0, node_price=price, opened_at=time.time())
-        attempt.spool_row = row = self._spool.file.open(_open_record(attempt))
+        attempt.spool_row = row = await self._spool.records.open(_open_record(attempt))
         hold.may_grow = True
         self._open[row] = tracked = Tracked(attempt, hold.nano)
         if facts.is_stream:
@@ -181,7 +181,7 @@ class Settlement:
             columns["routing"] = attempt.routing | {"retry_stopped_by": attempt.retry_stopped_by}
         is_released = bill.charge_nano > 0 or not keep_hold
         close = _Unwritten(attempt, spool_records.encode_close(columns), bill, is_released=is_released)
-        if not self._write(close):
+        if not await self._write(close):
             self._unwritten.append(close)
         del self._open[attempt.spool_row]
         settled = _settled(outcome, bill)
@@ -200,10 +200,10 @@ class Settlement:
         delivered = Delivered(texts, attempt.finished_choices)
         return await self.measure.count(facts.model, facts.body, delivered, prompt=tracked.prompt)
 
-    def _write(self, close: "_Unwritten") -> bool:
+    async def _write(self, close: "_Unwritten") -> bool:
         """Write the close, then release the hold: money is free again only once its charge cannot be lost."""
         try:
-            seq = self._spool.file.close(close.attempt.spool_row, close.body)
+            seq = await self._spool.records.close(close.attempt.spool_row, close.body)
         except SpoolUnavailable as error:
             log.error("settlement.close_not_written", extra={"reason": error.message})  # noqa: TRY400  retried
             return False
@@ -212,14 +212,17 @@ class Settlement:
         self._shipper.wake()
         return True
 
-    def _write_again(self) -> None:
-        self._unwritten = [close for close in self._unwritten if not self._write(close)]
+    async def _write_again(self) -> None:
+        waiting, self._unwritten = self._unwritten, []
+        for close in waiting:
+            if not await self._write(close):
+                self._unwritten.append(close)
 
     async def _mark_each_second(self) -> None:
         while True:
             await asyncio.sleep(_MARK_S)
             try:
-                self._write_again()
+                await self._write_again()
                 await self.mark_all()
             except SpoolUnavailable as error:
                 log.error("settlement.not_marked", extra={"reason": error.message})  # noqa: TRY400  retried

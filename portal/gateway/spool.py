@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 from portal.core import ids
+from portal.gateway.record_writer import RecordWriter
 from portal.gateway.threads import DatabaseThreads
 from portal.metering.services import spool_files, spools
 from portal.metering.services.spool_files import SpoolFile, SpoolPath, SpoolUnavailable
@@ -29,6 +30,7 @@ class Spool:
         if not self._held.enter_context(spool_files.locked(path)):
             raise SpoolUnavailable(f"another process holds the new spool {path.database}")
         self.file = SpoolFile.create(path, spool_id=self.spool_id, process=process, host=socket.gethostname()[:120])
+        self.records = RecordWriter(self.file)
 
     async def row_id(self, threads: DatabaseThreads, *, now: datetime) -> int:
         """Return the id of the spool's row, registering it on first use. Raises django.db.Error, TimeoutError."""

@@ -7,7 +7,7 @@ to a thread. The lock is a file of its own because closing any descriptor of an 
 import fcntl
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -178,6 +178,24 @@ class SpoolFile:
             raise _unavailable(error) from error
         self.last_seq = seq
         return seq
+
+    def write(self, opened: Sequence[bytes], closed: Sequence[tuple[int, bytes]]) -> tuple[range, range]:
+        """Write open and close records in one transaction, all or none; return their rows and sequence numbers.
+
+        Raises AlreadyClosed, SpoolUnavailable.
+        """
+        rows = range(self._row + 1, self._row + 1 + len(opened))
+        seqs = range(self.last_seq + 1, self.last_seq + 1 + len(closed))
+        with self._transaction():
+            try:
+                self._connection.executemany("INSERT INTO opened VALUES (?, ?)", zip(rows, opened, strict=True))
+                closes = ((seq, row, body) for seq, (row, body) in zip(seqs, closed, strict=True))
+                self._connection.executemany("INSERT INTO closed VALUES (?, ?, ?)", closes)
+            except sqlite3.IntegrityError as error:
+                raise AlreadyClosed(f"a record of {self.spool_id} is closed already") from error
+        self._row += len(opened)
+        self.last_seq += len(closed)
+        return rows, seqs
 
     def unclosed(self) -> list[UnclosedAttempt]:
         """Return the open records that have no close, with their last marks."""

@@ -32,7 +32,7 @@ class Journal:
 async def serve_for_ever(process, journal: Journal) -> None:
     while True:
         hold = await process.place(1_000_000)
-        attempt = process.open(hold)
+        attempt = await process.open(hold)
         request = attempt.facts.request_id
         journal.write("O", request)
         for piece in PIECES:

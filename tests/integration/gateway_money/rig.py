@@ -183,8 +183,10 @@ class Process:
         }
         return RequestFacts(**given | values)
 
-    def open(self, hold: Hold, *, number: int = 1, facts: RequestFacts | None = None, **values: object) -> Attempt:
-        return self.settlement.open(
+    async def open(
+        self, hold: Hold, *, number: int = 1, facts: RequestFacts | None = None, **values: object
+    ) -> Attempt:
+        return await self.settlement.open(
             facts=facts or self.facts(nano=hold.nano, **values),
             hold=hold,
             node=self.goods.node,
@@ -195,7 +197,7 @@ class Process:
     async def serve(self, *, nano: int = 1_000_000, text: str = "The sea is deep and blue.", **claims: int) -> Settled:
         """Serve one request whole."""
         hold = await self.place(nano)
-        attempt = self.open(hold)
+        attempt = await self.open(hold)
         deliver(attempt, text, **claims)
         return await self.settlement.close(attempt, outcome="completed")
 

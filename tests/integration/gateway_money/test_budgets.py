@@ -136,7 +136,7 @@ def test_the_window_ends_at_midnight_of_the_zone_and_the_hold_stays_in_its_own(t
             with pytest.raises(BudgetExhausted) as refusal:
                 await process.credit.place(key=owners.goods.key, nano=HOLD, now=before + timedelta(seconds=9))
             early = await process.credit.place(key=owners.goods.key, nano=HOLD, now=before + timedelta(seconds=10))
-            attempt = process.open(late)
+            attempt = await process.open(late)
             process.credit.release(early, 0)
             attempt.deliver("The sea.")
             await process.settlement.close(attempt, outcome="completed")
@@ -265,7 +265,9 @@ def test_a_process_that_starts_again_finds_the_budget_as_it_was(tmp_path):
 
     async def spend(nano: int) -> int:
         async with running(Process(tmp_path, goods=owners.goods)) as (process,):
-            attempt = process.open(await process.place(nano), prompt_bound_tokens=10**6, output_bound_tokens=10**6)
+            attempt = await process.open(
+                await process.place(nano), prompt_bound_tokens=10**6, output_bound_tokens=10**6
+            )
             attempt.deliver("x" * 400_000)
             return (await process.settlement.close(attempt, outcome="completed")).charge_nano
 

@@ -30,7 +30,7 @@ def _serve(tmp_path, market: Market, *, nano: int, tokens: int):
         goods = Goods(market)
         async with running(Process(tmp_path, goods=goods, read_artefact=lambda sha256: None)) as (process,):
             hold = await process.place(nano)
-            attempt = process.open(hold, prompt_bound_tokens=0, output_bound_tokens=10**7, is_stream=False)
+            attempt = await process.open(hold, prompt_bound_tokens=0, output_bound_tokens=10**7, is_stream=False)
             attempt.deliver("x" * tokens)
             settled = await process.settlement.close(attempt, outcome="completed")
             with pytest.raises(CreditExhausted):

@@ -142,7 +142,7 @@ def test_an_open_stream_is_settled_from_its_last_mark(tmp_path):
     goods = _goods()
 
     async def scenario(process: Process):
-        attempt = process.open(await process.place(1_000_000))
+        attempt = await process.open(await process.place(1_000_000))
         deliver(attempt, "The sea is deep", prompt=20, cached=5, completion=4)
         await process.settlement.mark_all()
         attempt.deliver(" and this came after the mark")
@@ -162,7 +162,7 @@ def test_an_open_record_without_a_mark_costs_nothing(tmp_path):
     goods = _goods()
 
     async def scenario(process: Process):
-        process.open(await process.place(1_000_000))
+        await process.open(await process.place(1_000_000))
 
     _abandoned(tmp_path, goods, scenario)
     replay.replay(path=list_spools(tmp_path)[0], now=clock.now())

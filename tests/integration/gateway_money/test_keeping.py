@@ -82,7 +82,7 @@ def test_what_nobody_needs_is_returned_and_forgotten(goods, tmp_path):
             for purse in _purses(process):
                 purse.taken_at -= 1_000
             await until("the purses are gone", lambda: not process.credit._credit and not process.credit._budgets.all())
-            return process.credit._budgets.of_organization(goods.key.organization_id)
+            return process.credit._budgets.of_owner(goods.key.public_id)
 
     assert run(scenario) == []
     assert set(CreditLease.objects.values_list("state", flat=True)) == {LeaseState.CLOSED}
@@ -145,7 +145,7 @@ def test_a_process_whose_spool_was_abandoned_serves_nothing_more(goods, tmp_path
             await process.serve()
             assert not await process.settlement.ship()
             with pytest.raises(SpoolUnavailable) as refusal:
-                process.open(hold)
+                await process.open(hold)
             return refusal.value.message
 
     assert "abandoned" in run(scenario)

@@ -38,7 +38,7 @@ def _goods(credit: int, *, cap: int | None = None) -> Goods:
 
 async def _begin(process: Process, **facts: object) -> Attempt:
     hold = await process.place(FIRST)
-    return process.open(hold, output_bound_tokens=BOUND, **facts)
+    return await process.open(hold, output_bound_tokens=BOUND, **facts)
 
 
 async def _stream(attempt: Attempt, pieces: int, text: str = TEXT) -> MoneyRefused | None:

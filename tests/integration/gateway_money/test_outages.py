@@ -130,7 +130,7 @@ def test_a_full_disk_opens_nothing_and_leaves_no_hold(goods, tmp_path):
         async with running(Process(tmp_path, goods=goods)) as (process,):
             hold = await process.place(HOLD)
             with _full_disk(process), pytest.raises(SpoolUnavailable) as refusal:
-                process.open(hold)
+                await process.open(hold)
             process.credit.release(hold, 0)
             settled = await process.serve()
             return refusal.value.code, process.credit.held_nano(goods.key.organization_id), settled.charge_nano
@@ -144,12 +144,12 @@ def test_a_full_disk_opens_nothing_and_leaves_no_hold(goods, tmp_path):
 def test_a_close_that_finds_no_room_keeps_its_hold_until_it_is_written(goods, tmp_path):
     async def scenario():
         async with running(Process(tmp_path, goods=goods)) as (process,):
-            attempt = process.open(await process.place(HOLD))
+            attempt = await process.open(await process.place(HOLD))
             deliver(attempt, TEXT)
             with _full_disk(process):
                 settled = await process.settlement.close(attempt, outcome="completed")
                 held = process.credit.held_nano(goods.key.organization_id)
-            process.settlement._write_again()
+            await process.settlement._write_again()
             return settled.charge_nano, held, process.credit.held_nano(goods.key.organization_id)
 
     charge, held, after = run(scenario)
@@ -162,7 +162,7 @@ def test_a_close_that_finds_no_room_keeps_its_hold_until_it_is_written(goods, tm
 def test_a_close_goes_on_when_its_caller_is_cancelled(goods, tmp_path):
     async def scenario():
         async with running(Process(tmp_path, goods=goods)) as (process,):
-            attempt = process.open(await process.place(HOLD))
+            attempt = await process.open(await process.place(HOLD))
             deliver(attempt, TEXT)
             closing = asyncio.create_task(process.settlement.close(attempt, outcome="customer_abort"))
             await asyncio.sleep(0)

@@ -47,7 +47,7 @@ def test_exactly_ten_of_five_hundred_are_served_and_nothing_overshoots(tmp_path,
                 owner = next(
                     part for part in parts if part.credit.held_nano(hold.organization_id) and _is_of(part, hold)
                 )
-                attempt = owner.open(hold, prompt_bound_tokens=10**6, output_bound_tokens=10**6)
+                attempt = await owner.open(hold, prompt_bound_tokens=10**6, output_bound_tokens=10**6)
                 deliver(attempt, "x" * 40_000)
                 await owner.settlement.close(attempt, outcome="completed")
             return answers

@@ -113,7 +113,7 @@ def test_nothing_costs_more_than_its_hold(goods, tmp_path):
 @pytest.mark.parametrize("outcome", ["node_fault", "node_timeout", "node_busy", "empty", "customer_error"])
 def test_a_failed_attempt_costs_nothing_and_earns_nothing(goods, tmp_path, outcome):
     async def scenario(process: Process):
-        attempt = process.open(await process.place(HOLD))
+        attempt = await process.open(await process.place(HOLD))
         deliver(attempt, TEXT, prompt=20, completion=10)
         return await process.settlement.close(attempt, outcome=outcome, error_code="engine_died")
 
@@ -127,7 +127,7 @@ def test_a_failed_attempt_costs_nothing_and_earns_nothing(goods, tmp_path, outco
 
 def test_an_answer_without_text_is_empty_whatever_it_says(goods, tmp_path):
     async def scenario(process: Process):
-        attempt = process.open(await process.place(HOLD))
+        attempt = await process.open(await process.place(HOLD))
         deliver(attempt, "", prompt=20, completion=500)
         return await process.settlement.close(attempt, outcome="completed")
 
@@ -138,9 +138,9 @@ def test_an_answer_without_text_is_empty_whatever_it_says(goods, tmp_path):
 
 def test_an_abort_pays_the_prompt_and_what_was_delivered(goods, tmp_path):
     async def scenario(process: Process):
-        silent = process.open(await process.place(HOLD))
+        silent = await process.open(await process.place(HOLD))
         before = await process.settlement.close(silent, outcome="customer_abort")
-        attempt = process.open(await process.place(HOLD))
+        attempt = await process.open(await process.place(HOLD))
         deliver(attempt, TEXT, finished=0, prompt=10**6, completion=10**6)
         return _count(TEXT), before, await process.settlement.close(attempt, outcome="customer_abort")
 
@@ -152,7 +152,7 @@ def test_an_abort_pays_the_prompt_and_what_was_delivered(goods, tmp_path):
 
 def test_a_crash_of_ours_before_anything_was_delivered_is_free(goods, tmp_path):
     async def scenario(process: Process):
-        attempt = process.open(await process.place(HOLD))
+        attempt = await process.open(await process.place(HOLD))
         return await process.settlement.close(attempt, outcome="platform_crash", error_code="internal")
 
     assert _served(goods, tmp_path, scenario).charge_nano == 0
@@ -162,10 +162,10 @@ def test_failover_keeps_the_hold_and_charges_the_last_attempt_only(goods, tmp_pa
     async def scenario(process: Process):
         hold = await process.place(HOLD)
         facts = process.facts(nano=HOLD)
-        first = process.open(hold, facts=facts)
+        first = await process.open(hold, facts=facts)
         await process.settlement.close(first, outcome="node_fault", error_code="engine_died", keep_hold=True)
         held_between = process.credit.held_nano(goods.key.organization_id)
-        second = process.open(hold, number=2, facts=facts)
+        second = await process.open(hold, number=2, facts=facts)
         deliver(second, TEXT)
         settled = await process.settlement.close(second, outcome="completed", keep_hold=True)
         return held_between, process.credit.held_nano(goods.key.organization_id), settled
@@ -181,7 +181,7 @@ def test_failover_keeps_the_hold_and_charges_the_last_attempt_only(goods, tmp_pa
 
 def test_an_attempt_is_closed_once(goods, tmp_path):
     async def scenario(process: Process):
-        attempt = process.open(await process.place(HOLD))
+        attempt = await process.open(await process.place(HOLD))
         deliver(attempt, TEXT)
         await process.settlement.close(attempt, outcome="completed")
         with pytest.raises(AlreadyClosed):
@@ -194,7 +194,7 @@ def test_an_attempt_is_closed_once(goods, tmp_path):
 
 def test_several_choices_are_counted_each_by_itself(goods, tmp_path):
     async def scenario(process: Process):
-        attempt = process.open(await process.place(HOLD))
+        attempt = await process.open(await process.place(HOLD))
         for left, right in zip("The sea is deep", "A ship comes in", strict=True):
             attempt.deliver(left, choice=0)
             attempt.deliver(right, choice=1)
