@@ -1,93 +1,99 @@
-"""Turns key rows into the snapshot's entries. What many keys have alike is one object, so that they stay small."""
+"""The snapshot's keys: kept by bucket, beside the projects and organizations they share; read where these changed."""
 
-from collections.abc import Hashable
-from dataclasses import replace
-from ipaddress import ip_network
-from typing import Final, TypeVar, cast
+from collections.abc import Callable, Iterable
+from typing import Protocol
 
-from portal.accounts.rules.terms import NO_LIMITS as NONE_SET
-from portal.accounts.rules.terms import Budget, LimitTerms
-from portal.accounts.selectors.for_gateway import KeyRow
-from portal.gateway.contracts import NO_LIMITS, OPEN_POLICY, BudgetTerms, KeyEntry, KeyPolicy, Limits
-
-T = TypeVar("T", bound=Hashable)
-_KEPT: Final = 20_000
+from portal.accounts.selectors import for_gateway as rows
+from portal.accounts.selectors.for_gateway import KeyRow, OwnerRow
+from portal.gateway.contracts import KeyEntry
+from portal.gateway.key_entries import KeyEntries
 
 
-class KeyEntries:
-    """Makes entries and remembers the parts that others may share."""
+class _ReadBucket(Protocol):
+    def __call__(self, *, bucket: int) -> Iterable[OwnerRow]: ...
+
+
+class _Owners:
+    """Organizations or projects as they were read last. `moved` are those that changed since the keys were adapted."""
+
+    def __init__(self, read_digests: Callable[[], dict[int, str]], read_bucket: _ReadBucket) -> None:
+        self.rows: dict[int, OwnerRow] = {}
+        self.moved: set[int] = set()
+        self._read_digests = read_digests
+        self._read_bucket = read_bucket
+        self._digests: dict[int, str] = {}
+
+    def refresh(self) -> None:
+        """Read the buckets that changed. Raises django.db.Error; what was read before it stays noted."""
+        for bucket, digest in self._read_digests().items():
+            if self._digests.get(bucket) == digest:
+                continue
+            for row in self._read_bucket(bucket=bucket):
+                known = self.rows.get(row.id)
+                if known is not None and known != row:
+                    self.moved.add(row.id)
+                self.rows[row.id] = row
+            self._digests[bucket] = digest
+
+
+class KeySection:
+    """All keys of the pool. A change of one key reads its bucket, one of a project or organization its keys alone."""
 
     def __init__(self) -> None:
-        self._kept: dict[Hashable, Hashable] = {}
+        self._entries = KeyEntries()
+        self._organizations = _Owners(rows.organization_digests, rows.organizations_in_bucket)
+        self._projects = _Owners(rows.project_digests, rows.projects_in_bucket)
+        self._digests: dict[int, str] = {}
+        self._buckets: dict[int, dict[bytes, KeyEntry]] = {}
 
-    def of(self, row: KeyRow) -> dict[bytes, KeyEntry]:
-        """Return the key's entry by the digest of each of its secrets, those that rotation replaced among them."""
-        entry = self._entry(row)
-        found = {bytes.fromhex(row.key.digest): entry}
-        for digest, works_until in row.retired:
-            found[bytes.fromhex(digest)] = _replaced(entry, works_until.timestamp())
-        return found
+    def load(self) -> dict[bytes, KeyEntry] | None:
+        """Return all keys by digest where anything changed, else None. Raises django.db.Error."""
+        # Keys' digests first: whatever is written while the owners are read shows in the next digests.
+        digests = rows.key_digests()
+        self._organizations.refresh()
+        self._projects.refresh()
+        changed = [bucket for bucket, digest in digests.items() if self._digests.get(bucket) != digest]
+        is_same = not changed and digests.keys() == self._digests.keys()
+        if is_same and not self._organizations.moved and not self._projects.moved:
+            return None
+        self._buckets = {bucket: entries for bucket, entries in self._buckets.items() if bucket in digests}
+        unread = {bucket for bucket in changed if not self._read(bucket)}
+        self._adapt()
+        self._digests = {bucket: digest for bucket, digest in digests.items() if bucket not in unread}
+        return self._merged()
 
-    def _entry(self, row: KeyRow) -> KeyEntry:
-        key, project = row.key, row.project
-        return KeyEntry(
-            id=key.pk,
-            public_id=key.public_id,
-            organization_id=row.organization.id,
-            organization=self._shared(row.organization.public_id),
-            is_organization_active=row.is_organization_active,
-            node_classes=self._shared(frozenset(key.node_classes)),
-            tools_on_any_class=key.tools_on_any_class,
-            monthly_cap_nano=row.budget.cap_nano,
-            expires_at=key.expires_at.timestamp() if key.expires_at else None,
-            is_revoked=key.revoked_at is not None,
-            policy=self._policy(row),
-            limits=self._limits(row.limits),
-            project=self._shared(project.public_id) if project else None,
-            project_limits=self._limits(project.limits) if project else NO_LIMITS,
-            organization_limits=self._limits(row.organization.limits),
-            budgets=self._budgets(row),
-        )
+    def _read(self, bucket: int) -> bool:
+        """Read a bucket's keys; tell whether each had its owners: who was made meanwhile is read the next time."""
+        found: dict[bytes, KeyEntry] = {}
+        is_whole = True
+        for row in rows.keys_in_bucket(bucket=bucket):
+            entries = self._of(row)
+            is_whole = is_whole and bool(entries)
+            found.update(entries)
+        self._buckets[bucket] = found
+        return is_whole
 
-    def _policy(self, row: KeyRow) -> KeyPolicy:
-        key = row.key
-        policy = KeyPolicy(
-            models=None if key.allowed_models is None else frozenset(key.allowed_models),
-            networks=tuple(ip_network(text) for text in key.networks),
-            countries=None if key.countries is None else frozenset(key.countries),
-            allows_tools=key.allows_tools,
-            is_private_only=key.is_private_only,
-        )
-        return OPEN_POLICY if policy == OPEN_POLICY else self._shared(policy)
+    def _adapt(self) -> None:
+        """Make the entries anew whose project or organization changed."""
+        organizations, projects = self._organizations.moved, self._projects.moved
+        if not organizations and not projects:
+            return
+        for row in rows.keys_of(organization_ids=organizations, project_ids=projects):
+            bucket = self._buckets.get(rows.bucket_of(row.id))
+            if bucket is not None:
+                bucket.update(self._of(row))
+        organizations.clear()
+        projects.clear()
 
-    def _limits(self, terms: LimitTerms) -> Limits:
-        if terms == NONE_SET:
-            return NO_LIMITS
-        return self._shared(Limits(terms.requests_per_minute, terms.tokens_per_minute, terms.parallel_requests))
+    def _of(self, row: KeyRow) -> dict[bytes, KeyEntry]:
+        organization = self._organizations.rows.get(row.organization_id)
+        project = self._projects.rows.get(row.project_id) if row.project_id else None
+        if organization is None or (row.project_id and project is None):
+            return {}
+        return self._entries.of(row, organization, project)
 
-    def _budgets(self, row: KeyRow) -> tuple[BudgetTerms, ...]:
-        zone = self._shared(row.zone)
-        shared = [(owner.public_id, owner.budget) for owner in (row.project, row.organization) if owner]
-        own = _budget(row.key.public_id, row.budget, self._shared(row.budget.period), zone)
-        return own + tuple(
-            self._shared(terms)
-            for owner, budget in shared
-            for terms in _budget(owner, budget, self._shared(budget.period), zone)
-        )
-
-    def _shared(self, value: T) -> T:
-        """Return an equal object that was seen before. Forgetting costs memory alone, never truth."""
-        if len(self._kept) > _KEPT:
-            self._kept.clear()
-        return cast("T", self._kept.setdefault((type(value), value), value))
-
-
-def _budget(owner: str, budget: Budget, period: str, zone: str) -> tuple[BudgetTerms, ...]:
-    if budget.cap_nano is None:
-        return ()
-    return (BudgetTerms(owner=owner, period=period, cap_nano=budget.cap_nano, zone=zone),)
-
-
-def _replaced(entry: KeyEntry, works_until: float) -> KeyEntry:
-    ends_at = works_until if entry.expires_at is None else min(works_until, entry.expires_at)
-    return replace(entry, expires_at=ends_at, is_replaced=True)
+    def _merged(self) -> dict[bytes, KeyEntry]:
+        merged: dict[bytes, KeyEntry] = {}
+        for entries in self._buckets.values():
+            merged.update(entries)
+        return merged

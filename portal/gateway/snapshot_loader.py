@@ -5,14 +5,13 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from portal.accounts.selectors import for_gateway as keys
 from portal.billing.models import PriceVersion
 from portal.billing.selectors import for_gateway as prices
 from portal.catalog.models import CatalogModel
 from portal.catalog.selectors import for_gateway as models
 from portal.gateway import snapshot_nodes
 from portal.gateway.contracts import KeyEntry, ModelEntry, Snapshot
-from portal.gateway.snapshot_keys import KeyEntries
+from portal.gateway.snapshot_keys import KeySection
 from portal.nodes.selectors import for_gateway as nodes
 from portal.providers.selectors import for_gateway as providers
 from portal.trust.selectors import for_gateway as trust
@@ -25,9 +24,7 @@ class SnapshotLoader:
 
     def __init__(self) -> None:
         self._snapshot = EMPTY
-        self._key_digests: dict[int, str] = {}
-        self._keys: dict[int, dict[bytes, KeyEntry]] = {}
-        self._entries = KeyEntries()
+        self._keys = KeySection()
         self._models_digest: object = None
         self._nodes_digest: object = None
 
@@ -42,21 +39,9 @@ class SnapshotLoader:
         return self._snapshot
 
     def _read_keys(self) -> None:
-        digests = keys.key_digests()
-        changed = [bucket for bucket, digest in digests.items() if self._key_digests.get(bucket) != digest]
-        if not changed and digests.keys() == self._key_digests.keys():
-            return
-        kept = {bucket: entries for bucket, entries in self._keys.items() if bucket in digests}
-        for bucket in changed:
-            found: dict[bytes, KeyEntry] = {}
-            for row in keys.keys_in_bucket(bucket=bucket):
-                found.update(self._entries.of(row))
-            kept[bucket] = found
-        self._keys, self._key_digests = kept, digests
-        merged: dict[bytes, KeyEntry] = {}
-        for entries in kept.values():
-            merged.update(entries)
-        self._snapshot = replace(self._snapshot, keys=merged)
+        keys = self._keys.load()
+        if keys is not None:
+            self._snapshot = replace(self._snapshot, keys=keys)
 
     def _read_models(self, now: datetime) -> None:
         digest = (models.models_digest(), prices.prices_digest(at=now))

@@ -43,9 +43,9 @@ class KeyForm(LimitFields, BudgetFields):
         help_text="Every answer says which class served it.",
     )
     is_private_only = forms.BooleanField(
-        label="Private nodes of your organization only",
+        label="Private nodes only",
         required=False,
-        help_text="Without such a node the request is refused; nothing goes to the public pool.",
+        help_text="Nodes that their owners opened to your organization. Without one the request is refused.",
     )
     countries = forms.MultipleChoiceField(
         label="Countries whose nodes may serve it",

@@ -1,12 +1,14 @@
 """Keys as the gateway's snapshot holds them: policy, limits and budgets of key, project and organization."""
 
+from dataclasses import replace
 from ipaddress import ip_network
 
 import pytest
+from django.db import OperationalError, connection
 
 from portal.accounts.rules import key_text
 from portal.accounts.rules.terms import Budget, LimitTerms
-from portal.accounts.services import organization_terms, projects
+from portal.accounts.services import keys, organization_terms, organizations, projects
 from portal.accounts.services.organization_terms import OrganizationTerms
 from portal.accounts.services.projects import ProjectTerms
 from portal.gateway.contracts import NO_LIMITS, OPEN_POLICY, BudgetTerms, KeyPolicy, Limits
@@ -116,3 +118,62 @@ def test_keys_of_a_project_that_changed_unseen_are_refused(world: World, loader,
 
     assert refused[bytes.fromhex(key_text.digest(inside.text))].is_revoked
     assert not refused[bytes.fromhex(key_text.digest(outside.text))].is_revoked
+
+
+def test_a_change_of_an_organization_reads_its_keys_alone(world: World, loader, now):
+    organization = world.customer.organization
+    mine, others = create(organization, now=now), create(world.other, now=now)
+    before = entry(loader, others, now)
+
+    own = OrganizationTerms(LimitTerms(2), Budget())
+    organization_terms.change_terms(organization=organization, wanted=own, actor=ACTOR, now=now)
+
+    assert entry(loader, mine, now).organization_limits == Limits(2)
+    assert entry(loader, others, now) is before
+
+
+def test_a_change_is_not_lost_where_the_database_fails_half_way(world: World, loader, now):
+    organization = world.customer.organization
+    made = create(organization, now=now)
+    assert entry(loader, made, now).is_organization_active
+    organizations.suspend_organization(public_id=organization.public_id, reason="fraud", actor=ACTOR, now=now)
+
+    def failing(execute, sql, params, many, context):
+        if 'FROM "accounts_apikey"' in sql:
+            raise OperationalError("the connection is gone")
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(failing), pytest.raises(OperationalError):
+        loader.load(now=now)
+
+    assert not entry(loader, made, now).is_organization_active
+
+
+def test_what_did_not_change_is_the_same_snapshot(world: World, loader, now):
+    create(world.customer.organization, now=now)
+
+    assert loader.load(now=now) is loader.load(now=now)
+
+
+def test_a_key_moves_between_projects(world: World, loader, now):
+    organization = world.customer.organization
+    made = create(organization, now=now)
+    assert entry(loader, made, now).project is None
+    project = projects.create_project(
+        organization=organization,
+        wanted=ProjectTerms("chat", LimitTerms(3)),
+        created_by=None,
+        actor=ACTOR,
+        now=now,
+    )
+
+    keys.change_key(
+        organization=organization,
+        public_id=made.key.public_id,
+        terms=replace(keys.terms_of(made.key), project=project.public_id),
+        actor=ACTOR,
+        now=now,
+    )
+
+    found = entry(loader, made, now)
+    assert (found.project, found.project_limits) == (project.public_id, Limits(3))
