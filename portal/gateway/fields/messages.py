@@ -11,6 +11,7 @@ MAX_PARTS: Final = 256
 MAX_CALLS: Final = 128
 _ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool"})
 _PLAIN_ROLES: Final = frozenset({"system", "user", "assistant"})
+_MEDIA: Final = frozenset({"audio_url", "file", "image_url", "input_audio", "video_url"})
 _MAX_ID: Final = 128
 
 
@@ -69,8 +70,21 @@ def _part(value: object, param: str) -> str:
     if kind == "refusal":
         return values.text(part.get("refusal"), f"{param}.refusal")
     if isinstance(kind, str):
-        raise unsupported(f"This model takes text; a part of type {kind[:40]!r} is not offered.", param=f"{param}.type")
+        raise unsupported(_refusal(kind, part.get(kind)), param=f"{param}.type")
     raise invalid(f"{param}.type must be text.", param=f"{param}.type")
+
+
+def _refusal(kind: str, medium: object) -> str:
+    """Say why a part is not taken: what a node fetches for strangers, and what nobody can bound, is not."""
+    if kind not in _MEDIA:
+        return f"This model takes text; a part of type {kind[:40]!r} is not offered."
+    address = medium.get("url") if isinstance(medium, dict) else medium
+    if isinstance(address, str) and not address.startswith("data:"):
+        return f"A part of type {kind!r} names an address, and nodes fetch nothing for anybody. Send its text instead."
+    return (
+        f"A part of type {kind!r} is not offered: for no model here is it known how many tokens it makes at most, so "
+        "that it could not be held for and paid. Send its text instead, or ask the operator for another model."
+    )
 
 
 def _call(value: object, param: str) -> dict[str, Any]:

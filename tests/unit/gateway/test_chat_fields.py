@@ -131,6 +131,26 @@ def test_what_is_not_offered_is_unsupported(fields: dict[str, Any], param: str) 
     assert _refusal(**fields) == ("unsupported_parameter", param)
 
 
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [
+        ({"type": "image_url", "image_url": {"url": "https://x"}}, "names an address, and nodes fetch nothing"),
+        ({"type": "image_url", "image_url": {"url": "http://169.254.169.254/"}}, "names an address"),
+        ({"type": "video_url", "video_url": "file:///etc/passwd"}, "names an address"),
+        ({"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}, "how many tokens it makes at most"),
+        ({"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}, "how many tokens it makes at most"),
+        ({"type": "image_url"}, "how many tokens it makes at most"),
+        ({"type": "thought"}, "a part of type 'thought' is not offered"),
+    ],
+)
+def test_why_a_medium_is_not_taken_is_said(part: dict[str, Any], words: str) -> None:
+    with pytest.raises(ApiError) as refusal:
+        _check(messages=[{"role": "user", "content": [{"type": "text", "text": "What is this?"}, part]}])
+
+    assert (refusal.value.code, refusal.value.param) == ("unsupported_parameter", "messages[0].content[1].type")
+    assert words in refusal.value.message
+
+
 def test_tools_need_a_model_that_offers_them() -> None:
     with pytest.raises(ApiError) as refusal:
         chat.check({"messages": MESSAGES, "tools": [TOOL]}, model_entry(supported_parameters=frozenset()))
