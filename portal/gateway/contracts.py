@@ -62,7 +62,6 @@ class KeyEntry:
     is_organization_active: bool
     node_classes: frozenset[str]
     tools_on_any_class: bool
-    monthly_cap_nano: int | None
     expires_at: float | None
     is_revoked: bool
     policy: KeyPolicy = OPEN_POLICY

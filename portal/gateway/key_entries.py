@@ -37,7 +37,6 @@ class KeyEntries:
             is_organization_active=organization.is_active,
             node_classes=self._shared(frozenset(row.node_classes)),
             tools_on_any_class=row.tools_on_any_class,
-            monthly_cap_nano=row.budget.cap_nano,
             expires_at=row.expires_at.timestamp() if row.expires_at else None,
             is_revoked=row.revoked_at is not None,
             policy=self._policy(row),

@@ -20,7 +20,6 @@ def key_entry(**values: Any) -> KeyEntry:
         "is_organization_active": True,
         "node_classes": frozenset({"house", "contracted"}),
         "tools_on_any_class": False,
-        "monthly_cap_nano": None,
         "expires_at": None,
         "is_revoked": False,
     }
