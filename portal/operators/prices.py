@@ -101,6 +101,7 @@ def model_prices(request: OperatorRequest, model_id: int) -> HttpResponse:
     context = {
         "model": model,
         "history": price_selectors.price_history(model_id=model.pk),
+        "private": price_selectors.private_history(model_id=model.pk),
         "current": current,
         "form": form,
         "preview": preview,

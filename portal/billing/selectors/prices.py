@@ -42,6 +42,12 @@ def version(*, price_version_id: int) -> PriceVersion | None:
     return PriceVersion.objects.filter(pk=price_version_id).first()
 
 
+def private_history(*, model_id: int, limit: int = 100) -> QuerySet[PriceVersion]:
+    """Return the private price versions of all providers for the model, newest first."""
+    rows = PriceVersion.objects.filter(model_id=model_id).exclude(provider=None).select_related("provider")
+    return rows.order_by("-effective_from", "-id")[:limit]
+
+
 def prices_at(*, at: datetime, provider_id: int | None = None) -> dict[int, PriceVersion]:
     """Return every model's public price version in force at `at`, or the provider's private one, by model id."""
     rows = PriceVersion.objects.filter(effective_from__lte=at, provider_id=provider_id)

@@ -71,7 +71,12 @@ def from_settings(*, listen: str, certificate: str, key: str, authority: str) ->
     for name, value in named.items():
         if not value or not Path(value).is_file():
             raise ImproperlyConfigured(f"{name} names a PEM file; GATEWAY_PEER_LISTEN needs it")
-    return PeerTls(parts.hostname, _port(listen), Path(certificate), Path(key), Path(authority))
+    terms = PeerTls(parts.hostname, _port(listen), Path(certificate), Path(key), Path(authority))
+    try:
+        terms.for_server()
+    except OSError as error:
+        raise ImproperlyConfigured(f"{', '.join(named)} do not belong together: {error}") from error
+    return terms
 
 
 def _port(listen: str) -> int:

@@ -199,6 +199,16 @@ def test_the_provider_makes_a_node_private_names_a_guest_and_this_accepts(world,
     assert _pays(node, guest, model, at=NOW) == version.pk
 
 
+def test_the_operator_sees_private_prices(world, node, model):
+    _own_price(node, model, DEAR)
+
+    page = world.client(world.operator).get(f"/operator/prices/{model.pk}/").content.decode()
+
+    assert "Private prices" in page
+    assert node.provider.legal_name in page
+    assert "$0.90" in page
+
+
 def test_a_guest_leaves_and_a_member_may_not_decide(world, node):
     row = NodeGuestFactory(node=node, organization=world.customer.organization, accepted_at=NOW)
     address = f"/customer/private-nodes/{node.public_id}/"

@@ -172,6 +172,13 @@ def test_a_missing_file_stops_the_start_and_is_named(here: PeerTls, name: str, s
         _from_settings(here, **{name: "/nowhere.pem"})
 
 
+def test_a_key_of_another_certificate_stops_the_start(authority: Authority, here: PeerTls) -> None:
+    _, other = authority.issue("other", "127.0.0.9")
+
+    with pytest.raises(ImproperlyConfigured, match="GATEWAY_PEER_KEY"):
+        _from_settings(here, key=str(other))
+
+
 def test_without_a_listening_address_there_is_no_tls(here: PeerTls) -> None:
     assert _from_settings(here, listen="") is None
     assert _from_settings(here, listen="[::1]:7443") == replace(here, host="::1", port=7443)

@@ -111,7 +111,7 @@ def test_slow_nodes_get_their_share_and_fast_ones_more() -> None:
 
 
 def test_a_new_node_is_explored_and_then_believed() -> None:
-    speeds = {number: 100.0 for number in range(1, 301)}
+    speeds = dict.fromkeys(range(1, 301), 100.0)
     pool = _Pool(speeds)
     pool.know(*(number for number in speeds if number != 300))
     pool.router.load(300).tokens_per_s = 1.0
