@@ -8,6 +8,7 @@ import orjson
 
 from portal.gateway.dialects.base import Choices
 from portal.gateway.failures import broke
+from portal.gateway.strict_json import MAX_DEPTH, depth_exceeds
 
 
 class Kind(Enum):
@@ -148,9 +149,11 @@ class BlockCutter:
 
 
 def arguments(text: str) -> dict[str, Any] | None:
-    """Return a call's arguments; None where they are no JSON object, as when the answer was cut short."""
+    """Return a call's arguments; None where they are no JSON object that can be written again, as when cut short."""
     try:
         found = orjson.loads(text or "{}")
     except orjson.JSONDecodeError:
+        return None
+    if depth_exceeds(text.encode(), MAX_DEPTH):
         return None
     return found if isinstance(found, dict) else None

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from portal.gateway.dialects.messages import history, tools
 from portal.gateway.dialects.translated import Notes, Translated, carry_rest
-from portal.gateway.errors import invalid, unsupported
+from portal.gateway.errors import unsupported
 from portal.gateway.fields import sampling, values
 
 # What the chat's fields are called here, where the model does not offer them.
@@ -13,6 +13,7 @@ RENAMED: Final = {"chat_template_kwargs": "thinking", "reasoning_effort": "outpu
 
 _SAME: Final = ("model", "stream", "temperature", "top_k", "top_p")
 _WITHOUT_EFFECT: Final = frozenset({"diagnostics", "inference_geo", "metadata", "service_tier", "speed"})
+_THINKING: Final = frozenset({"adaptive", "between_tools", "disabled", "enabled"})
 _EFFORTS: Final = {"low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh", "max": "xhigh"}
 _REFUSED: Final = {
     "container": "containers are not offered; run tools yourself and send their results",
@@ -78,12 +79,10 @@ def _tools(value: object, made: dict[str, Any], notes: Notes) -> None:
 def _thinking(value: object, made: dict[str, Any], notes: Notes) -> None:
     """Ask for thinking or for none; how much of it is the model's own affair."""
     found = values.mapping(value, "thinking")
-    kind = found.get("type")
+    kind = values.word(found.get("type"), "thinking.type", _THINKING)
     if kind == "enabled":
         values.whole(found.get("budget_tokens"), "thinking.budget_tokens", low=1)
         notes.ignore("thinking.budget_tokens")
-    elif kind not in {"disabled", "adaptive", "between_tools"}:
-        raise invalid("thinking.type must be enabled, adaptive or disabled.", param="thinking.type")
     made["chat_template_kwargs"] = {"enable_thinking": kind != "disabled"}
 
 

@@ -33,7 +33,7 @@ def choice(value: object, made: dict[str, Any]) -> None:
 
 def _function(value: object, param: str, notes: Notes) -> dict[str, Any]:
     tool = values.mapping(value, param)
-    if tool.get("type") not in {None, "custom"}:
+    if tool.get("type", "custom") not in ("custom", None):  # not a set: a type may be anything, even a list
         message = f"{param} is of a type that is not offered: send a name, a description and an input_schema."
         raise unsupported(message, param=f"{param}.type")
     for name in tool.keys() - _KNOWN:

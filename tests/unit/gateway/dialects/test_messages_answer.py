@@ -71,6 +71,14 @@ def test_arguments_that_were_cut_short_are_handed_over_as_they_are():
     assert found["stop_reason"] == "max_tokens"
 
 
+def test_arguments_too_deep_to_be_written_again_stay_text():
+    deep = '{"a": ' + "[" * 300 + "]" * 300 + "}"
+
+    found = dialect().whole(message("tool_calls", tool_calls=[call(0, deep, name="f")]), BILL)
+
+    assert found["content"][0]["input"] == {"unfinished_arguments": deep}
+
+
 def test_an_answer_without_text_is_one_empty_text():
     assert dialect().whole(message(content=""), BILL)["content"] == [{"type": "text", "text": ""}]
     assert [name for name, _ in stream(delta("stop"))] == [
