@@ -1,5 +1,6 @@
 """The catalogue: one id is one artefact, sold only with a licence that allows it."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -83,6 +84,10 @@ def test_a_template_that_defies_proof_is_rendered_each_time(spec, now):
         ({"revision": ""}, "revision"),
         ({"supported_parameters": ("prompt_logprobs",)}, "supported_parameters"),
         ({"tokenizer": "00" * 32}, "tokenizer"),
+        ({"task": "painting"}, "task"),
+        ({"embedding_dimensions": 8}, "embedding_dimensions"),
+        ({"task": "embedding"}, "embedding_dimensions"),
+        ({"task": "embedding", "embedding_dimensions": 16_385}, "embedding_dimensions"),
     ],
 )
 def test_a_wrong_entry_is_named_and_not_stored(spec, now, change, param):
@@ -114,6 +119,34 @@ def test_a_model_without_commercial_use_is_not_offered(spec, now):
         models.activate_model(public_id=spec.public_id, actor=ACTOR, now=now)
 
     assert CatalogModel.objects.get().state == ModelState.DRAFT
+
+
+def test_an_embedding_model_may_have_any_tokenizer_but_must_have_one(spec, now):
+    loose = b'{"model": {"type": "Unigram", "vocab": [["a", 0.0]]}, "pre_tokenizer": {"type": "Metaspace"}}'
+    stored = artefacts.add_artefact(kind=ArtefactKind.TOKENIZER, content=loose, now=now)
+    vectors = replace(spec, task="embedding", embedding_dimensions=8, chat_template=None)
+
+    model = models.create_model(spec=replace(vectors, tokenizer=stored.sha256), actor=ACTOR, now=now)
+    assert model.request_overhead_bytes is None, "its texts are counted before each request"
+    assert models.activate_model(public_id=spec.public_id, actor=ACTOR, now=now).state == "active"
+
+    models.create_model(spec=replace(vectors, public_id="acme/bare", tokenizer=None), actor=ACTOR, now=now)
+    with pytest.raises(models.TokenizerMissing):
+        models.activate_model(public_id="acme/bare", actor=ACTOR, now=now)
+
+
+def test_a_tokenizer_that_adds_more_than_any_bound_counts_is_not_offered(spec, now):
+    pieces = [{"SpecialToken": {"id": "<s>", "type_id": 0}}] * 9
+    greedy = {
+        "model": {"type": "BPE", "vocab": {"a": 0}},
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False},
+        "post_processor": {"type": "TemplateProcessing", "single": pieces},
+    }
+    stored = artefacts.add_artefact(kind=ArtefactKind.TOKENIZER, content=json.dumps(greedy).encode(), now=now)
+    models.create_model(spec=replace(spec, tokenizer=stored.sha256), actor=ACTOR, now=now)
+
+    with pytest.raises(models.TokenizerUnbounded):
+        models.activate_model(public_id=spec.public_id, actor=ACTOR, now=now)
 
 
 def test_a_tokenizer_that_does_not_bound_tokens_is_not_offered(spec, now):

@@ -250,6 +250,7 @@ def test_every_path_needs_a_key_a_post_a_json_object_and_a_model(
 
     _refused(httpx.post(gateway.url + path, json=good), 401, "invalid_api_key")
     _refused(client.get(path), 405, "method_not_allowed")
+    _refused(client.post(f"{path}/nowhere", json=good), 404, "not_found")
     _refused(client.post(path, content=b"{"), 400, "invalid_json")
     _refused(client.post(path, content=b"[]"), 400, "invalid_value")
     _refused(client.post(path, content=b"x" * (8 * 1024 * 1024 + 1)), 413, "request_too_large")

@@ -1,0 +1,68 @@
+"""What every answer carries, and how a connection that does not play along is answered."""
+
+import asyncio
+from typing import Any
+
+import orjson
+import pytest
+
+from portal.gateway import exchange
+from portal.gateway.errors import ApiError, invalid
+from portal.gateway.exchange import Exchange
+
+
+class _Line:
+    """A connection whose customer sends nothing more."""
+
+    def __init__(self) -> None:
+        self.written: list[dict[str, Any]] = []
+        scope = {"method": "POST", "path": "/v1/completions", "query_string": b"", "headers": []}
+        self.exchange = Exchange(scope, self._receive, self._send)
+
+    @property
+    def headers(self) -> dict[bytes, bytes]:
+        return dict(self.written[0]["headers"])
+
+    async def _receive(self) -> dict[str, Any]:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        self.written.append(message)
+
+
+async def test_a_body_that_does_not_come_is_answered_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange, "BODY_TIMEOUT_S", 0.02)
+    line = _Line()
+
+    with pytest.raises(ApiError) as late:
+        await line.exchange.read_body()
+    await line.exchange.refuse(late.value)
+
+    assert line.written[0]["status"] == 408
+    assert line.headers[b"x-request-id"] == str(line.exchange.request_id).encode()
+    assert int(line.headers[b"openai-processing-ms"]) >= 20
+    assert orjson.loads(line.written[1]["body"])["error"]["code"] == "invalid_value"
+
+
+async def test_what_was_promised_is_on_errors_too_and_the_last_promise_counts() -> None:
+    line = _Line()
+    line.exchange.speaks(line.exchange.wording, ((b"request-id", b"r"),))
+    line.exchange.promise(((b"x-ratelimit-remaining-requests", b"9"),))
+    line.exchange.promise(((b"x-ratelimit-remaining-requests", b"8"),))
+
+    await line.exchange.refuse(invalid("No.", param="prompt"))
+
+    names = [name for name, _ in line.written[0]["headers"]]
+    assert len(names) == len(set(names))
+    assert (line.headers[b"request-id"], line.headers[b"x-ratelimit-remaining-requests"]) == (b"r", b"8")
+
+
+async def test_an_answer_that_has_begun_ends_with_the_error_alone() -> None:
+    line = _Line()
+    await line.exchange.start(200, [(b"content-type", b"text/event-stream")])
+
+    await line.exchange.end_in_band(invalid("No."))
+
+    assert line.written[1]["body"].startswith(b'data: {"error":{"message":"No."')
+    assert line.written[1]["more_body"] is False
