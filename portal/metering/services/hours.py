@@ -51,14 +51,14 @@ _SQL = _ADD.format(
     columns=", ".join((*_KEYS, *SUMMED)),
     updates=", ".join(f"{name} = known.{name} + EXCLUDED.{name}" for name in SUMMED),
 )
-_ALONE = "SELECT pg_try_advisory_xact_lock(hashtextextended('poolhouse.metering.hours', 0))"
+ALONE = "SELECT pg_try_advisory_xact_lock(hashtextextended('poolhouse.metering.hours', 0))"
 _BATCH = 5_000
 
 
 def add_new(*, limit: int = _BATCH) -> int:
     """Add up to `limit` queued records to their hours; return how many, 0 where another aggregator is at work."""
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(_ALONE)
+        cursor.execute(ALONE)
         if not cursor.fetchone()[0]:
             return 0
         cursor.execute(_SQL, {"reader": Reader.HOURS.value, "limit": limit, "faults": sorted(outcomes.NODE_FAULTS)})

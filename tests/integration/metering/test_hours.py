@@ -2,7 +2,9 @@
 
 from datetime import timedelta
 
+import psycopg
 import pytest
+from django.db import connection
 
 from portal.metering.models import Reader, UsageHour
 from portal.metering.selectors import hours as selector
@@ -53,6 +55,25 @@ def test_facts_equal_aggregates_over_many_owners_and_small_batches():
     assert UsageHour.objects.count() == 120
     assert sum(UsageHour.objects.values_list("charge_nano", flat=True)) == 240_000
     assert list(selector.differing_days()) == []
+
+
+# litellm#6895, #27989, #34887: updates of the same sums deadlocked, and their spend was dropped.
+@pytest.mark.django_db(transaction=True)
+def test_while_one_aggregator_works_another_leaves_everything_to_it():
+    make.usage_record()
+    with psycopg.connect(**_address()) as other, other.cursor() as cursor:
+        cursor.execute(hours.ALONE)
+
+        assert hours.add_all() == 0
+        assert queued_count(reader=Reader.HOURS) == 1
+
+    assert hours.add_all() == 1
+    assert UsageHour.objects.get().attempts == 1
+
+
+def _address() -> dict[str, object]:
+    given = connection.get_connection_params()
+    return {name: given[name] for name in ("dbname", "user", "host", "port") if name in given}
 
 
 def test_a_second_run_adds_nothing():
