@@ -33,9 +33,9 @@ class BudgetPurses:
         self._threads = threads
         self._present: dict[str, _Present] = {}
         self._purses: dict[_Key, Purse] = {}
-        self._by_organization: dict[int, list[Purse]] = {}
+        self._by_owner: dict[str, list[Purse]] = {}
 
-    def find(self, terms: BudgetTerms, organization_id: int, now: datetime, at: float) -> Purse:
+    def find(self, terms: BudgetTerms, now: datetime, at: float) -> Purse:
         """Return the purse of the window that `now` (and `at`, the same in Unix seconds) falls in."""
         known = self._present.get(terms.owner)
         if known is not None and at < known.ends_at and (known.terms is terms or known.terms == terms):
@@ -44,15 +44,14 @@ class BudgetPurses:
         key = (terms.owner, terms.period, window)
         purse = self._purses.get(key)
         if purse is None:
-            purse = Purse(BudgetSource(terms, organization_id, now, self._spool, self._threads))
-            self._purses[key] = purse
-            self._by_organization.setdefault(organization_id, []).append(purse)
+            purse = self._purses[key] = Purse(BudgetSource(terms, now, self._spool, self._threads))
+            self._by_owner.setdefault(terms.owner, []).append(purse)
         self._present[terms.owner] = _Present(terms, _end(window), purse)
         return purse
 
-    def of_organization(self, organization_id: int) -> list[Purse]:
-        """Return the purses of the organization's budgets."""
-        return self._by_organization.get(organization_id, [])
+    def of_owner(self, owner: str) -> list[Purse]:
+        """Return the purses of all windows of the owner's budget."""
+        return self._by_owner.get(owner, [])
 
     def all(self) -> list[Purse]:
         """Return all purses."""
@@ -70,11 +69,10 @@ class BudgetPurses:
             return
         self._purses = {key: purse for key, purse in self._purses.items() if id(purse) not in gone}
         self._present = {owner: row for owner, row in self._present.items() if id(row.purse) not in gone}
-        for organization_id, purses in list(self._by_organization.items()):
-            kept = [purse for purse in purses if id(purse) not in gone]
-            self._by_organization[organization_id] = kept
-            if not kept:
-                del self._by_organization[organization_id]
+        by_owner: dict[str, list[Purse]] = {}
+        for (owner, _, _), purse in self._purses.items():
+            by_owner.setdefault(owner, []).append(purse)
+        self._by_owner = by_owner
 
 
 def _end(window: Window) -> float:

@@ -202,15 +202,6 @@ class Drawn:
     purse: Purse
     parts: list[Part]
 
-    def add(self, parts: list[Part]) -> None:
-        """Take more parts; what comes from a lease that is here already joins it."""
-        for part in parts:
-            known = next((mine for mine in self.parts if mine.lease is part.lease), None)
-            if known is None:
-                self.parts.append(part)
-            else:
-                known.nano += part.nano
-
     def named(self) -> list[tuple[int, int]]:
         """Return the parts as records have them: lease id and nano."""
         return [(part.lease.id, part.nano) for part in self.parts]

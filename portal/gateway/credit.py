@@ -8,7 +8,9 @@ from typing import Final
 
 from django.db import Error as DatabaseError
 
+from portal.billing.rules import leasing
 from portal.billing.services import budgets, leases
+from portal.gateway import lease_pool
 from portal.gateway.budget_purses import BudgetPurses
 from portal.gateway.contracts import Drawn, Hold, KeyEntry
 from portal.gateway.lease_keeper import UNUSED_S, LeaseKeeper
@@ -57,7 +59,7 @@ class CreditBook:
         """
         at = now.timestamp()
         organization_id = key.organization_id
-        purses = [self._budgets.find(terms, organization_id, now, at) for terms in key.budgets]
+        purses = [self._budgets.find(terms, now, at) for terms in key.budgets]
         purses.append(self._credit_purse(organization_id))
         *drawn, credit = await _take(purses, nano, at)
         return Hold(nano, organization_id, credit, tuple(drawn))
@@ -73,7 +75,7 @@ class CreditBook:
             _give_back(more)
             raise HoldEnded("the request was settled while its hold was being extended")
         for drawn, added in zip(mine, more, strict=True):
-            drawn.add(added.parts)
+            lease_pool.join(drawn.parts, added.parts)
         hold.nano += nano
 
     def release(self, hold: Hold, used_nano: int, *, seq: int = 0) -> None:
@@ -84,14 +86,14 @@ class CreditBook:
         for drawn in (hold.credit, *hold.budgets):
             drawn.purse.settle(drawn.parts, used=used_nano, seq=seq)
 
-    def hear(self, organization_id: str) -> None:
-        """Take an announcement that the organization's credit or budgets are short, or that some came back."""
-        if not organization_id.isdigit():
-            return
-        wanted = int(organization_id)
-        for purse in (self._credit.get(wanted), *self._budgets.of_organization(wanted)):
-            if purse is not None:
+    def hear(self, subject: str) -> None:
+        """Take an announcement that an organization's credit or an owner's budget is short, or that some came back."""
+        owner = leasing.budget_owner(subject)
+        if owner is not None:
+            for purse in self._budgets.of_owner(owner):
                 purse.hear()
+        elif subject.isdigit() and (credit := self._credit.get(int(subject))) is not None:
+            credit.hear()
 
     def held_nano(self, organization_id: int) -> int:
         """Return what this process holds of the organization's credit for requests that run."""

@@ -112,6 +112,16 @@ class LeasePool:
         del self._leases[lease_id]
 
 
+def join(parts: list[Part], more: Iterable[Part]) -> None:
+    """Add what a hold took later; what comes from a lease that it has a part of already joins that part."""
+    for part in more:
+        known = next((mine for mine in parts if mine.lease is part.lease), None)
+        if known is None:
+            parts.append(part)
+        else:
+            known.nano += part.nano
+
+
 def settle(parts: Sequence[Part], *, used: int, seq: int = 0) -> None:
     """Release the parts of one hold, of which `used` was charged by record `seq`: the first ones wholly."""
     for part, share in zip(parts, spread(used, [part.nano for part in parts]), strict=True):

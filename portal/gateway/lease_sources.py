@@ -7,6 +7,7 @@ from typing import Final
 
 from django.db import transaction
 
+from portal.billing.rules import leasing
 from portal.billing.rules.leasing import Ask
 from portal.billing.services import budgets, leases
 from portal.billing.services.budgets import GrantedBudget
@@ -56,7 +57,7 @@ class CreditSource:
 
     async def call_in(self) -> None:
         """Ask all processes to return what lies idle. Raises django.db.Error, TimeoutError."""
-        await self.threads.run(_announce, organization_id=self.organization_id)
+        await self.threads.run(_announce, subject=str(self.organization_id))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,6 @@ class BudgetSource:
     """Leases on one window of one budget: a purse never mixes two windows, however late its calls run."""
 
     terms: BudgetTerms
-    organization_id: int
     window_at: datetime
     spool: Spool
     threads: DatabaseThreads
@@ -95,12 +95,12 @@ class BudgetSource:
 
     async def call_in(self) -> None:
         """Ask all processes to return what lies idle. Raises django.db.Error, TimeoutError."""
-        await self.threads.run(_announce, organization_id=self.organization_id)
+        await self.threads.run(_announce, subject=leasing.budget_subject(self.terms.owner))
 
 
-def _announce(*, organization_id: int) -> None:
+def _announce(*, subject: str) -> None:
     with transaction.atomic():
-        bus.announce("leases", str(organization_id))
+        bus.announce("leases", subject)
 
 
 def _credit_refusal(granted: Granted, nano: int) -> DomainError:

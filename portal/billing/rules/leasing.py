@@ -8,6 +8,7 @@ TERM = timedelta(minutes=15)
 FENCE = timedelta(minutes=1)
 SCARCE_HOLDS = 20
 _AHEAD_PART = 20
+_BUDGET = "budget/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,16 @@ def grants(accounts: Sequence[Reach], *, ask: Ask) -> list[int]:
         target -= share
         extras.append(max(0, share - account.idle))
     return extras
+
+
+def budget_subject(owner: str) -> str:
+    """Return how `leases` announcements name a budget; credit goes by its organization's number."""
+    return f"{_BUDGET}{owner}"
+
+
+def budget_owner(subject: str) -> str | None:
+    """Return whose budget an announcement is about; None where it is about credit."""
+    return subject.removeprefix(_BUDGET) if subject.startswith(_BUDGET) else None
 
 
 def returnable_nano(*, granted: int, used: int, unposted: int) -> int:

@@ -36,7 +36,7 @@ LIFE: Final[Life[BudgetLease]] = Life(
     unposted=lambda lease_id: queued.queued_budget_charge(reader=Reader.BILLING, budget_lease_id=lease_id),
     give_back=_give_back,
     spend=_spend,
-    organization=lambda lease: lease.window.organization_id,
+    topic_subject=lambda lease: leasing.budget_subject(lease.window.owner),
 )
 
 

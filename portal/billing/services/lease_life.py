@@ -22,14 +22,17 @@ L = TypeVar("L", CreditLease, BudgetLease)
 
 @dataclass(frozen=True, slots=True)
 class Life(Generic[L]):
-    """One kind of lease: its rows, their lock, what is not posted yet, and what it was lent from."""
+    """One kind of lease: its rows, their lock, what is not posted yet, and what it was lent from.
+
+    What comes back is announced under `topic_subject`, so that those who wait for it ask again.
+    """
 
     rows: QuerySet[L]
     lock: Callable[[Iterable[int]], dict[int, L]]
     unposted: Callable[[int], int]
     give_back: Callable[[L, int], None]
     spend: Callable[[L, int], None]
-    organization: Callable[[L], int]
+    topic_subject: Callable[[L], str]
 
     def shrink(self, *, lease_id: int, keep_nano: int) -> int:
         """Give back what the lease has beyond `keep_nano`; return its size afterwards. Raises LeaseUnknown."""
@@ -122,7 +125,7 @@ class Life(Generic[L]):
         lease.granted = granted
         lease.save(update_fields=["granted"])
         self.give_back(lease, rest)
-        bus.announce("leases", str(self.organization(lease)))
+        bus.announce("leases", self.topic_subject(lease))
 
     def _finish(self, lease: L, now: datetime) -> bool:
         if lease.state == LeaseState.CLOSED:

@@ -25,7 +25,7 @@ LIFE: Final[Life[CreditLease]] = Life(
     unposted=lambda lease_id: queued.queued_charge(reader=Reader.BILLING, lease_id=lease_id),
     give_back=lambda lease, nano: ledger.unhold(lease.account_id, nano),
     spend=lambda lease, nano: ledger.unhold(lease.account_id, nano),
-    organization=lambda lease: lease.organization_id,
+    topic_subject=lambda lease: str(lease.organization_id),
 )
 
 

@@ -335,3 +335,22 @@ def test_held_credit_is_not_called_exhausted_and_asks_for_no_payment(tmp_path):
     assert "Of your credit of 0.005 USD, 0.004 USD is held by requests that still run" in refusal.message
     assert "Retry" in refusal.fix
     assert "credit" not in refusal.fix
+
+
+def test_who_lacks_a_budget_calls_in_that_budget_and_nothing_else(tmp_path):
+    owners = Owners(key=10 * HOLD, project=1_000 * HOLD, organization=1_000 * HOLD)
+
+    async def scenario():
+        parts = [Process(tmp_path, index=number, goods=owners.goods, is_listening=True) for number in range(2)]
+        async with running(*parts):
+            idle, asking = parts
+            idle.credit.release(await idle.place(10 * HOLD), 0)
+            (hold,) = [await asking.place(10 * HOLD)]
+            left = {purse._source.terms.period: purse.pool.idle for purse in idle.credit._budgets.all()}
+            return hold.nano, left
+
+    nano, left = run(scenario)
+
+    assert nano == 10 * HOLD
+    assert left["day"] == 0
+    assert left["week"] >= 10 * HOLD

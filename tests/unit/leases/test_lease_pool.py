@@ -4,7 +4,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, precondition, rule
 
-from portal.gateway.lease_pool import Fetched, LeasePool, Part, settle
+from portal.gateway.lease_pool import Fetched, LeasePool, Part, join, settle
 from portal.metering.rules.draws import spread
 
 NOW = 1_000_000.0
@@ -109,6 +109,16 @@ class LeaseMachine(RuleBasedStateMachine):
     @rule(target=holds, process=st.integers(0, 2), nano=st.integers(1, 100))
     def place(self, process: int, nano: int) -> list[Part]:
         return self.pools[process].take(nano, NOW) or []
+
+    @rule(target=holds, hold=consumes(holds), process=st.integers(0, 2), nano=st.integers(1, 100))
+    def grow(self, hold: list[Part], process: int, nano: int) -> list[Part]:
+        """Hold more for the same request; a hold of another process is left as it is."""
+        pool = self.pools[process]
+        if not hold or all(lease is not hold[0].lease for lease in pool):
+            return hold
+        join(hold, pool.take(nano, NOW) or [])
+        assert len({part.lease.id for part in hold}) == len(hold)
+        return hold
 
     @rule(hold=consumes(holds), share=st.floats(0, 1))
     def settle(self, hold: list[Part], share: float) -> None:
