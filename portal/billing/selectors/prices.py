@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from django.conf import settings
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from portal.billing.errors import PriceMissing
 from portal.billing.models import PriceVersion, ShareVersion
@@ -29,7 +29,7 @@ def share_at(*, provider_id: int | None, at: datetime) -> int:
 
 def price_history(*, model_id: int, provider_id: int | None = None, limit: int = 100) -> QuerySet[PriceVersion]:
     """Return the model's public price versions, or the provider's private ones, newest first."""
-    return PriceVersion.objects.filter(model_id=model_id, provider_id=provider_id).order_by("-effective_from")[:limit]
+    return PriceVersion.objects.filter(_scope(provider_id), model_id=model_id).order_by("-effective_from")[:limit]
 
 
 def share_history(*, limit: int = 100) -> QuerySet[ShareVersion]:
@@ -50,7 +50,7 @@ def private_history(*, model_id: int, limit: int = 100) -> QuerySet[PriceVersion
 
 def prices_at(*, at: datetime, provider_id: int | None = None) -> dict[int, PriceVersion]:
     """Return every model's public price version in force at `at`, or the provider's private one, by model id."""
-    rows = PriceVersion.objects.filter(effective_from__lte=at, provider_id=provider_id)
+    rows = PriceVersion.objects.filter(_scope(provider_id), effective_from__lte=at)
     rows = rows.order_by("model_id", "-effective_from")
     return {row.model_id: row for row in rows.distinct("model_id")}
 
@@ -67,3 +67,8 @@ def private_prices(*, provider_id: int) -> dict[int, list[PriceVersion]]:
     for row in PriceVersion.objects.filter(provider_id=provider_id).order_by("model_id", "effective_from"):
         found.setdefault(row.model_id, []).append(row)
     return found
+
+
+def _scope(provider_id: int | None) -> Q:
+    """Return what tells public versions, without a provider, from the private ones of a provider."""
+    return Q(provider=None) if provider_id is None else Q(provider_id=provider_id)
