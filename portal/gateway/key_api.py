@@ -33,7 +33,7 @@ def describe(*, key: KeyEntry, limits: list[dict[str, Any]], currency: str, now:
 
 
 def limits_of(owners: Sequence[Owner], *, now: float) -> list[dict[str, Any]]:
-    """Return the limits that bind the key, as far as this process knows how they stand. `now` is monotonic."""
+    """Return the limits that bind the key and how they stand. `now` is monotonic."""
     return [
         {
             "of": owner.kind,

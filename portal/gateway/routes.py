@@ -168,7 +168,7 @@ async def _request(process: GatewayProcess, exchange: Exchange) -> None:
 async def _key(process: GatewayProcess, exchange: Exchange) -> None:
     now = clock.now()
     key = process.door.admit(exchange, _snapshot(process), now=now.timestamp())
-    limits = key_api.limits_of(process.limiter.owners_of(key), now=time.monotonic())
+    limits = key_api.limits_of(await process.limiter.standing(key), now=time.monotonic())
     described = await _read(process, key_api.describe, key=key, limits=limits, currency=process.currency, now=now)
     await exchange.answer(200, described)
 

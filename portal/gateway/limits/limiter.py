@@ -80,15 +80,16 @@ class Limiter:
         """Return once no admitted request runs; the caller sets the deadline."""
         await self._is_idle.wait()
 
-    def owners_of(self, key: KeyEntry) -> tuple[Owner, ...]:
-        """Return the owners whose limits bind the key, for what is told of them."""
-        found = self._by_key.get(key.id)
-        return found[1] if found is not None and found[0] is key else self._resolve(key)
+    async def standing(self, key: KeyEntry) -> tuple[Owner, ...]:
+        """Return the owners whose limits bind the key, as they stand now over all processes where these answer."""
+        owners = self._owners_of(key)
+        self._kept.update(owners)
+        await asyncio.gather(*[owner.look() for owner in owners])
+        return owners
 
     async def enter(self, key: KeyEntry, *, now: float) -> Slot:
         """Take one request's place with each owner. Raises LimitReached; then nothing is taken."""
-        found = self._by_key.get(key.id)
-        owners = found[1] if found is not None and found[0] is key else self._resolve(key)
+        owners = self._owners_of(key)
         for number, owner in enumerate(owners):
             if not owner.enter() and not await self._obtain(owner, PLACE, owners[:number]):
                 raise self._refusal(owner, owners)
@@ -126,6 +127,10 @@ class Limiter:
         owner = self._owners.get(public_id)
         if owner is not None and owner in self._kept:
             owner.shed()
+
+    def _owners_of(self, key: KeyEntry) -> tuple[Owner, ...]:
+        found = self._by_key.get(key.id)
+        return found[1] if found is not None and found[0] is key else self._resolve(key)
 
     async def _obtain(self, owner: Owner, need: Need, before: tuple[Owner, ...]) -> bool:
         """Ask for what memory does not have; where it is refused, or nobody waits any more, undo it with the others."""

@@ -24,7 +24,6 @@ log = logging.getLogger(__name__)
 
 TOPIC: Final = "limits"
 ALIVE_S: Final = 10
-_DEADLINE_S: Final = 0.25
 _SLOW_CALLS: Final = 20
 _QUICK_PROBES: Final = 2
 _PROBE_S: Final = 0.25
@@ -84,8 +83,11 @@ class Reply:
 class ValkeyLink:
     """One object a process. `fixed_now` stands in for Valkey's clock where a test stops time (microseconds)."""
 
-    def __init__(self, *, url: str, process: str, lease_s: float = 10.0, slow_s: float = 0.005) -> None:
+    def __init__(
+        self, *, url: str, process: str, lease_s: float = 10.0, deadline_s: float = 0.25, slow_s: float = 0.005
+    ) -> None:
         self.lease_s = lease_s
+        self._deadline_s = deadline_s
         self._slow_s = slow_s
         self.processes = 1
         self.is_up = True
@@ -93,7 +95,7 @@ class ValkeyLink:
         self.calls = 0
         self._process = process
         self._client = redis.asyncio.Redis.from_url(
-            url, socket_connect_timeout=_DEADLINE_S, socket_timeout=2 * _DEADLINE_S, retry=Retry(NoBackoff(), 0)
+            url, socket_connect_timeout=deadline_s, socket_timeout=2 * deadline_s, retry=Retry(NoBackoff(), 0)
         )
         self._exchange = self._client.register_script(scripts.EXCHANGE)
         self._alive = self._client.register_script(scripts.ALIVE)
@@ -116,7 +118,7 @@ class ValkeyLink:
             await asyncio.gather(self._beating, return_exceptions=True)
         await asyncio.gather(*self._flushing, return_exceptions=True)
         with suppress(RedisError, OSError, TimeoutError):
-            async with asyncio.timeout(_DEADLINE_S):
+            async with asyncio.timeout(self._deadline_s):
                 await self._client.zrem(scripts.PROCESSES, self._process)
         await self._client.aclose()
 
@@ -153,7 +155,7 @@ class ValkeyLink:
         began = time.monotonic()
         self.calls += 1
         try:
-            async with asyncio.timeout(_DEADLINE_S):
+            async with asyncio.timeout(self._deadline_s):
                 found = await self._send(statements)
         except (RedisError, OSError, TimeoutError) as error:
             self._lose(type(error).__name__)
@@ -225,7 +227,7 @@ class ValkeyLink:
         """Say that this process lives and learn how many do. Raises LinkDown."""
         began = time.monotonic()
         try:
-            async with asyncio.timeout(_DEADLINE_S):
+            async with asyncio.timeout(self._deadline_s):
                 found = await self._alive(keys=[scripts.PROCESSES], args=[self._process, ALIVE_S])
         except (RedisError, OSError, TimeoutError) as error:
             self._lose(type(error).__name__)

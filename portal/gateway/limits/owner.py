@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -76,8 +77,9 @@ class Owner:
 
     @property
     def is_kept(self) -> bool:
-        """Whether anything of the owner is in this process, or still to be said of it."""
-        return bool(self.places.running or self._waiting) or self.has_idle
+        """Whether anything of the owner is in this process, on its way to it, or still to be said of it."""
+        is_asking = self._waiting or self._next is not None or self._lock.locked()
+        return bool(self.places.running or is_asking) or self.has_idle
 
     @property
     def has_idle(self) -> bool:
@@ -159,6 +161,11 @@ class Owner:
         """Exchange in the background, once."""
         if self._next is None and self._link.is_up:
             self._begin().add_done_callback(_unheard)
+
+    async def look(self) -> None:
+        """Learn how the owner stands over all processes; without Valkey it stays what is known here."""
+        with suppress(LinkDown):
+            await self._refreshed()
 
     async def settled(self) -> None:
         """Return once the exchange that is under way has ended, however it ended."""

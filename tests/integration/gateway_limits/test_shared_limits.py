@@ -219,3 +219,18 @@ async def test_the_usual_request_asks_nobody() -> None:
         calls = two.links[0].calls
 
     assert calls < 25
+
+
+async def test_a_look_shows_what_all_processes_left() -> None:
+    entry = key(Limits(requests_per_minute=50, tokens_per_minute=1_000), project=Limits(requests_per_minute=40))
+
+    async with gateways(settings.REDIS_URL) as two:
+        (slot,) = await two.admitted(0, entry, at_most=1, tokens=300)
+        two[0].leave(slot, used_tokens=120)
+        await two.rest()
+        seen = await two[1].standing(entry)
+        left = [(owner.kind, owner.requests.remaining(two.watch()), owner.tokens.size) for owner in seen]
+        tokens = seen[0].tokens.remaining(two.watch())
+
+    assert left == [("key", 49, 1_000), ("project", 39, 0)]
+    assert tokens == 880

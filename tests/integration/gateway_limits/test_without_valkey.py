@@ -46,6 +46,7 @@ async def _heal(two: Gateways, proxy: TcpProxy) -> None:
     for link in two.links:
         with contextlib.suppress(LinkDown):
             await link._beat()
+    assert not any(link.is_up for link in two.links)
     proxy.heal()
     for link in two.links:
         link._beating = asyncio.create_task(link._beat_for_ever())
@@ -55,6 +56,8 @@ async def _heal(two: Gateways, proxy: TcpProxy) -> None:
 @pytest.mark.parametrize("fault", ["cut", "freeze"])
 async def test_each_process_keeps_to_its_part_while_valkey_is_away(two: Gateways, proxy: TcpProxy, fault: str) -> None:
     entry = key(Limits(requests_per_minute=100, parallel_requests=1_000))
+    for link in two.links:
+        link._deadline_s = 0.2
     getattr(proxy, fault)()
 
     admitted = [len(await two.admitted(number, entry, at_most=200)) for number in (0, 1)]
