@@ -49,8 +49,8 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         """Return the next message for the application; reading goes on once nothing waits."""
         message = await self.queue.get()
         if self.read_paused and self.queue.empty():
-            rest, self._rest = self._rest, b""
-            self._parse(rest)
+            if self._rest:
+                self._parse(self._rest)
             if self.queue.empty():
                 self.read_paused = False
                 self.transport.resume_reading()

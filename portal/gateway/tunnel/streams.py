@@ -12,7 +12,7 @@ Frame = tuple[int, bytes]
 _CREDIT_STEP: Final = frames.WINDOW_BYTES // 2
 _MAX_CLOSING: Final = 4_096
 # A window of bytes in honest frames (whole events) is some 1,800 of them; a queue of crumbs would cost far more memory.
-_MAX_QUEUED: Final = 4_096
+_MAX_QUEUED: Final = 8_192
 _MAX_CONTROL: Final = 3
 # What a frame of a canceled stream counts as beside its bytes, and how much more than its window may still come.
 _FRAME_BYTES: Final = 16

@@ -116,7 +116,7 @@ async def test_a_node_that_never_answers_cancels_costs_a_bounded_memory() -> Non
 async def test_crumbs_and_empty_frames_do_not_wait_in_memory() -> None:
     mux = Mux(_Wire())
     stream = await mux.open(b"")
-    for _ in range(4_096):
+    for _ in range(8_192):
         mux.receive(frames.DATA, stream.id, b"x")
 
     with pytest.raises(frames.ProtocolError) as broken:
