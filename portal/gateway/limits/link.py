@@ -142,14 +142,16 @@ class ValkeyLink:
     async def _flush(self, batch: list[tuple[Statement, "asyncio.Future[Reply]"]]) -> None:
         try:
             replies = await self._timed([statement for statement, _ in batch])
-        except LinkDown as error:
+        except LinkDown:
+            return
+        else:
+            for (_, future), reply in zip(batch, replies, strict=True):
+                if not future.done():
+                    future.set_result(reply)
+        finally:  # whatever happened, nobody waits for ever
             for _, future in batch:
                 if not future.done():
-                    future.set_exception(error)
-            return
-        for (_, future), reply in zip(batch, replies, strict=True):
-            if not future.done():
-                future.set_result(reply)
+                    future.set_exception(LinkDown())
 
     async def _timed(self, statements: list[Statement]) -> list[Reply]:
         began = time.monotonic()
