@@ -124,8 +124,7 @@ class TunnelKeeper:
     async def _cut(self, tasks: set[asyncio.Task[Ending]]) -> None:
         for task in tasks:
             task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def _refused(self, status: int) -> Ending:
         log.warning("tunnel.refused", extra={"code": "tunnel_lost", "detail": f"status {status}"})
