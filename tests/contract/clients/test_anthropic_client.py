@@ -9,8 +9,9 @@ import pytest
 
 from portal.accounts.rules.terms import LimitTerms
 from portal.metering.models import UsageRecord
-from tests.contract.clients.assistant import BREAKS, PAUSES, TEXT, THOUGHT
+from tests.contract.clients.assistant import BREAKS, PAUSES, TEXT, THOUGHT, assistant
 from tests.contract.clients.conftest import Spoken
+from tests.fakes.scripted_node import Reply
 from tests.integration.gateway.pool import MODEL
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -231,6 +232,33 @@ def test_a_stream_that_breaks_ends_with_an_error(spoken: Spoken) -> None:
     assert failure.value.body["error"]["code"] == "node_error"
     assert "content_block_delta" in kinds
     assert "message_stop" not in kinds
+
+
+async def _dying_first(reply: Reply) -> None:
+    """Begin a first attempt and die before a word; answer any other."""
+    if not reply.head["attempt"].endswith("/1"):
+        await assistant(reply)
+        return
+    await reply.begin()
+    await reply.event({"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]})
+    await reply.fail("engine_died")
+
+
+def test_a_node_that_dies_before_its_first_word_is_replaced_unseen(spoken: Spoken) -> None:
+    # bifrost#5395, litellm#32835, #38610: once message_start was out, nobody else could answer, or it came twice.
+    other = spoken.pool.connect(spoken.pool.machine(), spoken.gateway, _dying_first)
+    spoken.node.script = _dying_first
+    try:
+        events = list(_client(spoken).messages.create(model=MODEL, max_tokens=200, messages=ASK, stream=True))
+    finally:
+        spoken.node.script = assistant
+        other.stop()
+        spoken.pool.nodes.remove(other)
+
+    assert [event.type for event in events].count("message_start") == 1
+    assert "".join(event.delta.text for event in events if event.type == "content_block_delta") == TEXT
+    record = spoken.record(events[0].message.id)
+    assert (record.attempt, record.completion_tokens) == (2, record.claimed_completion_tokens)
 
 
 def test_an_aborted_stream_is_one_settled_record(spoken: Spoken) -> None:
