@@ -164,6 +164,6 @@ def _side(request: HttpRequest, side: str, organization: Organization) -> str:
 
 def _private(response: HttpResponseBase) -> HttpResponseBase:
     """Keep an organization's page out of shared and history caches."""
-    if isinstance(response, HttpResponse) and not response.has_header("cache-control"):
+    if not response.has_header("cache-control"):
         patch_cache_control(response, private=True, no_store=True)
     return response
