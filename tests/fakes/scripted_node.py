@@ -174,8 +174,13 @@ class ScriptedNode:
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._socket is not None:
             await self._socket.close()
+            # What a flood left unwritten would keep the connection open beyond the loop that could close it.
+            transport = self._socket._writer.transport
+            if transport is not None and transport.get_write_buffer_size():
+                transport.abort()
         if self._http is not None:
             await self._http.close()
+        await asyncio.sleep(0.01)
 
     async def _read(self) -> None:
         assert self._socket is not None
