@@ -30,9 +30,7 @@ class FrameType(IntEnum):
     STATUS = 0x15
 
 
-FROM_GATEWAY = frozenset(
-    {FrameType.REQUEST, FrameType.CANCEL, FrameType.WINDOW, FrameType.GOAWAY, FrameType.BODY}
-)
+FROM_GATEWAY = frozenset({FrameType.REQUEST, FrameType.CANCEL, FrameType.WINDOW, FrameType.GOAWAY, FrameType.BODY})
 
 
 @dataclass(frozen=True, slots=True)
