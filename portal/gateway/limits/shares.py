@@ -184,9 +184,12 @@ class Places:
         return True
 
     def plan(self, wanted: int) -> int:
-        """Return how many places to fetch beyond those wanted."""
-        ahead = self.size // _SLICE
-        return max(0, min(ahead, _FIRST_AHEAD * wanted) - int(self.free)) if self.size and ahead >= 1 else 0
+        """Return how many places to fetch beyond those wanted: more where many run, a slice at most."""
+        if not self.size:
+            return 0
+        most = self.size // _SLICE
+        ahead = min(most, max(_FIRST_AHEAD * wanted, self.running // 4))
+        return max(0, ahead - int(self.free))
 
 
 def beyond_hand(wanted: Iterable[int], hand: float) -> list[int]:
