@@ -54,6 +54,7 @@ def proven(name: str):
     return prove(TEMPLATES[name])
 
 
+# d-inference#161 (#115): a quarter of the characters was held, and the node was short-paid
 @pytest.mark.parametrize("name", sorted(TEMPLATES))
 @settings(max_examples=60, deadline=None)
 @given(messages=talks)

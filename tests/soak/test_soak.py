@@ -79,6 +79,7 @@ def _table(found: list[Growth]) -> str:
     return "\n".join(lines)
 
 
+# litellm#14540, #17388, #24230; production-stack#687: clients and prefixes that only grew
 @pytest.mark.timeout(int(MINUTES * 60) + 300)
 def test_an_hour_of_mixed_load_leaves_everything_flat(pool: Pool) -> None:
     customer = pool.organization(PAID_NANO)

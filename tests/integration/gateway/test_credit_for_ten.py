@@ -112,6 +112,7 @@ def _require_ten_to_the_nano(customer: Organization, hold: int) -> None:
     assert reconcile.differences(now=clock.now()) == []
 
 
+# d-inference#33: the charge came after delivery and failed silently
 @pytest.mark.timeout(180)
 def test_exactly_ten_of_five_hundred_over_two_processes(pool: Pool, gate: _Gate) -> None:
     gateways = [pool.gateway(0), pool.gateway(1)]

@@ -36,6 +36,7 @@ def postgres(monkeypatch):
         yield proxy
 
 
+# litellm#18708, #1714: a hundred stuck connections, and the proxy was dead
 def test_leases_serve_while_postgres_is_gone_and_all_of_it_arrives_later(goods, tmp_path, postgres):
     async def scenario():
         async with running(Process(tmp_path, goods=goods)) as (process,):
