@@ -5,13 +5,11 @@ from datetime import datetime
 
 from django.db.models import Sum
 
-from portal.audit import services as audit
-from portal.audit.services import SYSTEM_ACTOR
-from portal.integrations import bus
 from portal.trust import locks
 from portal.trust.models import CacheAudit
 from portal.trust.rules import cache
 from portal.trust.rules.cache import Cached
+from portal.trust.services import findings
 
 
 def add(seen: Mapping[tuple[int, int], Cached], *, now: datetime) -> None:
@@ -38,12 +36,5 @@ def _judge(row: CacheAudit, *, now: datetime) -> None:
     if row.hides_cache is hides:
         return
     row.hides_cache, row.changed_at = hides, now
-    audit.record(
-        actor=SYSTEM_ACTOR,
-        event="node.cache_hidden" if hides else "node.cache_shown",
-        subject=row.node.public_id,
-        now=now,
-        organization=row.node.provider.organization.public_id,
-        detail={"model": row.model.public_id, "expected": row.expected_tokens, "claimed": row.claimed_tokens},
-    )
-    bus.announce("trust", row.node.public_id)
+    detail = {"expected": row.expected_tokens, "claimed": row.claimed_tokens}
+    findings.announce(row, "node.cache_hidden" if hides else "node.cache_shown", detail, now=now)

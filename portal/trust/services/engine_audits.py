@@ -6,14 +6,12 @@ from typing import Final
 
 from django.db import transaction
 
-from portal.audit import services as audit
-from portal.audit.services import SYSTEM_ACTOR
-from portal.integrations import bus
 from portal.nodes.models import Deployment
 from portal.trust import locks
 from portal.trust.models import EngineAudit, EngineMinute
 from portal.trust.rules import engine_counters
 from portal.trust.rules.engine_counters import Tokens
+from portal.trust.services import findings
 
 KEPT: Final = timedelta(days=7)
 
@@ -102,19 +100,11 @@ def _judge(row: EngineAudit, *, now: datetime) -> None:
     if row.is_exceeded is exceeds:
         return
     row.is_exceeded, row.changed_at = exceeds, now
-    audit.record(
-        actor=SYSTEM_ACTOR,
-        event="node.claims_exceed_engine" if exceeds else "node.claims_match_engine",
-        subject=row.node.public_id,
-        now=now,
-        organization=row.node.provider.organization.public_id,
-        detail={
-            "model": row.model.public_id,
-            "claimed": [row.settled_prompt_tokens, row.settled_completion_tokens],
-            "engine": [row.engine_prompt_tokens, row.engine_completion_tokens],
-        },
-    )
-    bus.announce("trust", row.node.public_id)
+    detail = {
+        "claimed": [row.settled_prompt_tokens, row.settled_completion_tokens],
+        "engine": [row.engine_prompt_tokens, row.engine_completion_tokens],
+    }
+    findings.announce(row, "node.claims_exceed_engine" if exceeds else "node.claims_match_engine", detail, now=now)
 
 
 _SUMS: Final = (

@@ -1,17 +1,14 @@
 """Compares what nodes claim with what we counted, record by record, each exactly once."""
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Sequence
 from datetime import datetime
 from typing import Any
 
 from django.db import connection, transaction
 from django.db.models import Sum
 
-from portal.audit import services as audit
-from portal.audit.services import SYSTEM_ACTOR
 from portal.catalog.models import CatalogModel
-from portal.integrations import bus
 from portal.metering.models import Reader
 from portal.nodes.models import Node
 from portal.trust import locks
@@ -20,7 +17,7 @@ from portal.trust.rules import bias, cache
 from portal.trust.rules.bias import Sums
 from portal.trust.rules.cache import Cached
 from portal.trust.rules.engine_counters import Tokens
-from portal.trust.services import cache_audits, engine_audits
+from portal.trust.services import cache_audits, engine_audits, findings
 
 _TAKE = """
     WITH taken AS (
@@ -84,7 +81,7 @@ def _add(sums: dict[tuple[int, int], list[tuple[int, ...]]], now: datetime) -> N
     TokenBias.objects.bulk_create(
         [TokenBias(node_id=node, model_id=model, updated_at=now) for node, model in sorted(sums)], ignore_conflicts=True
     )
-    for row in locks.token_biases(_ids(sums)):
+    for row in locks.token_biases(sums):
         rows = sums[row.node_id, row.model_id]
         row.attempts += len(rows)
         for name, values in zip(_FIELDS, zip(*rows, strict=True), strict=True):
@@ -93,12 +90,6 @@ def _add(sums: dict[tuple[int, int], list[tuple[int, ...]]], now: datetime) -> N
         _judge(row, now)
         row.updated_at = now
         row.save()
-
-
-def _ids(pairs: Iterable[tuple[int, int]]) -> list[int]:
-    wanted = set(pairs)
-    rows = TokenBias.objects.filter(node__in={node for node, _ in wanted}, model__in={model for _, model in wanted})
-    return [pk for pk, node, model in rows.values_list("pk", "node_id", "model_id") if (node, model) in wanted]
 
 
 def _fade(row: TokenBias) -> None:
@@ -121,16 +112,5 @@ def _judge(row: TokenBias, now: datetime) -> None:
     if row.has_tolerance is exceeds:
         row.has_tolerance = not exceeds
         row.changed_at = now
-        _announce(row, now)
-
-
-def _announce(row: TokenBias, now: datetime) -> None:
-    audit.record(
-        actor=SYSTEM_ACTOR,
-        event="node.tolerance_kept" if row.has_tolerance else "node.tolerance_lost",
-        subject=row.node.public_id,
-        now=now,
-        organization=row.node.provider.organization.public_id,
-        detail={"model": row.model.public_id, **{name: getattr(row, name) for name in _FIELDS}},
-    )
-    bus.announce("trust", row.node.public_id)
+        event = "node.tolerance_kept" if row.has_tolerance else "node.tolerance_lost"
+        findings.announce(row, event, {name: getattr(row, name) for name in _FIELDS}, now=now)
