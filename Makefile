@@ -83,4 +83,4 @@ format: $(STAMP) ## Format the code
 
 requirements: ## Compile the requirements with hashes from the two pyproject.toml
 	$(COMPILE) pyproject.toml -o requirements.txt
-	$(COMPILE) pyproject.toml agent/pyproject.toml --extra demo --extra dev -o requirements-dev.txt
+	$(COMPILE) pyproject.toml agent/pyproject.toml --extra demo --extra otlp --extra dev -o requirements-dev.txt
