@@ -1,7 +1,7 @@
 """`portal.gateway.asgi:application`: `/v1` and the tunnel, for uvicorn with `--ws websockets-sansio`."""
 
 import os
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import django
@@ -15,7 +15,7 @@ from portal.gateway.process import GatewayProcess  # noqa: E402
 TUNNEL_PATH = "/agent/v1/tunnel"
 
 Scope = dict[str, Any]
-Receive = Callable[[], Awaitable[dict[str, Any]]]
+Receive = Callable[[], Coroutine[Any, Any, dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Coroutine[Any, Any, None]]
 
 

@@ -2,13 +2,13 @@
 
 import asyncio
 import logging
-import secrets
 import time
 from dataclasses import dataclass
 from typing import Final
 
 import orjson
 
+from portal.core import ids
 from portal.gateway import failures
 from portal.gateway.breaker import Verdict
 from portal.gateway.capacity import NoCapacity
@@ -183,7 +183,7 @@ class _Attempt:
             "path": f"/v1/{facts.node_path}",
             "model": facts.model.public_id,
             "attempt": f"{facts.request_id}/{self._attempt.number}",
-            "nonce": secrets.token_hex(16),
+            "nonce": ids.random_bytes().hex(),
         }
         payload = frames.pack_request(head, body)
         try:

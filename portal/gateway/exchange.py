@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final, Protocol
 from uuid import UUID
 
@@ -20,6 +20,7 @@ BODY_TIMEOUT_S: Final = 30.0
 WRITE_TIMEOUT_S: Final = 30.0
 _MAX_CLIENT_ID: Final = 128
 _JSON: Final = (b"content-type", b"application/json")
+DEPARTURE: Final = "poolhouse.departure"
 
 Message = dict[str, Any]
 HeaderList = list[tuple[bytes, bytes]]
@@ -36,10 +37,39 @@ class Interruptible(Protocol):
         """Stop the reader now."""
 
 
+class Departure:
+    """The end of a connection, told to whoever waits for it: a task for each request would cost more than its check."""
+
+    __slots__ = ("_has_come", "_listeners")
+
+    def __init__(self) -> None:
+        self._has_come = False
+        self._listeners: set[Callable[[], None]] = set()
+
+    def tell(self, listener: Callable[[], None]) -> None:
+        """Call `listener` when the connection ends, or now where it has."""
+        if self._has_come:
+            listener()
+        else:
+            self._listeners.add(listener)
+
+    def forget(self, listener: Callable[[], None]) -> None:
+        """Tell the listener nothing any more."""
+        self._listeners.discard(listener)
+
+    def come(self) -> None:
+        """Take it that the connection has ended."""
+        self._has_come = True
+        listeners, self._listeners = self._listeners, set()
+        for listener in listeners:
+            listener()
+
+
 class Exchange:
     """What admission and relay see of the connection. One object a request."""
 
     __slots__ = (
+        "_departure",
         "_interrupts",
         "_promised",
         "_receive",
@@ -65,7 +95,7 @@ class Exchange:
     def __init__(
         self,
         scope: dict[str, Any],
-        receive: Callable[[], Awaitable[Message]],
+        receive: Callable[[], Coroutine[Any, Any, Message]],
         send: Callable[[Message], Coroutine[Any, Any, None]],
     ) -> None:
         self._started = time.monotonic()
@@ -86,6 +116,7 @@ class Exchange:
         self._promised: Headers = ()
         self._receive = receive
         self._send = send
+        self._departure: Departure | None = scope.get("extensions", {}).get(DEPARTURE)
         self._watch: asyncio.Task[None] | None = None
         self._interrupts: Interruptible | None = None
 
@@ -101,25 +132,31 @@ class Exchange:
             raise _too_large()
         pieces: list[bytes] = []
         size = 0
-        try:
-            async with asyncio.timeout(BODY_TIMEOUT_S):
-                while (message := await self._receive())["type"] == "http.request":
-                    piece = message.get("body", b"")
-                    size += len(piece)
-                    if size > MAX_BODY_BYTES:
-                        raise _too_large()
-                    pieces.append(piece)
-                    if not message.get("more_body", False):
-                        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        except TimeoutError as error:
-            message_text = f"The body did not arrive within {BODY_TIMEOUT_S:g} s."
-            raise ApiError(408, INVALID_REQUEST, "invalid_value", message_text) from error
+        while (message := await self._body_piece())["type"] == "http.request":
+            piece = message.get("body", b"")
+            size += len(piece)
+            if size > MAX_BODY_BYTES:
+                raise _too_large()
+            pieces.append(piece)
+            if not message.get("more_body", False):
+                return pieces[0] if len(pieces) == 1 else b"".join(pieces)
         self.is_gone = True
         raise CustomerGone
 
+    async def _body_piece(self) -> Message:
+        """Return the next piece of a body, all of which comes within its deadline. Raises ApiError 408."""
+        try:
+            return await within(BODY_TIMEOUT_S - self.seconds, self._receive())
+        except TimeoutError as error:
+            message = f"The body did not arrive within {BODY_TIMEOUT_S:g} s."
+            raise ApiError(408, INVALID_REQUEST, "invalid_value", message) from error
+
     def watch(self) -> None:
         """From now on, notice when the customer leaves. The body has been read."""
-        self._watch = asyncio.get_running_loop().create_task(self._until_gone())
+        if self._departure is not None:
+            self._departure.tell(self._leave)
+        else:
+            self._watch = asyncio.get_running_loop().create_task(self._until_gone())
 
     def interrupts(self, reader: Interruptible | None) -> None:
         """Name whom a leaving customer interrupts."""
@@ -129,6 +166,8 @@ class Exchange:
 
     def stop_watching(self) -> None:
         """End the watch."""
+        if self._departure is not None:
+            self._departure.forget(self._leave)
         if self._watch is not None:
             self._watch.cancel()
 
@@ -188,6 +227,9 @@ class Exchange:
         # No deadline: it ends with the request, which has deadlines of its own.
         while (await self._receive())["type"] != "http.disconnect":
             continue
+        self._leave()
+
+    def _leave(self) -> None:
         self.is_gone = True
         if self._interrupts is not None:
             self._interrupts.interrupt()

@@ -77,6 +77,23 @@ def take_event_claim(value: dict[str, Any], claim: Claim) -> None:
         value["choices"] = []
 
 
+def plain_text(value: dict[str, Any], names: Names) -> str | None:
+    """Return the text of an event that brings the only choice text and nothing else; None: it must be rebuilt."""
+    rows = value.get("choices")
+    if names.choices != 1 or type(rows) is not list or len(rows) != 1:
+        return None
+    row = rows[0]
+    if type(row) is not dict or row.get("finish_reason") is not None:
+        return None
+    index, delta = row.get("index", 0), row.get("delta")
+    if type(index) is not int or index or type(delta) is not dict or len(delta) != 1:
+        return None
+    if names.has_logprobs and row.get("logprobs") is not None:
+        return None
+    text = delta.get("content")
+    return text if type(text) is str and text else None
+
+
 def chunk(value: dict[str, Any], names: Names) -> Generated:
     """Rebuild one event of a stream. Raises NodeFailed."""
     return _generated(value, names, "delta")

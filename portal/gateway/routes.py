@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -44,7 +44,7 @@ _UNHANDLED: Final = "gateway.request_failed"
 async def serve(
     process: GatewayProcess,
     scope: dict[str, Any],
-    receive: Callable[[], Awaitable[dict[str, Any]]],
+    receive: Callable[[], Coroutine[Any, Any, dict[str, Any]]],
     send: Callable[[dict[str, Any]], Coroutine[Any, Any, None]],
 ) -> None:
     """Answer one HTTP request."""

@@ -1,4 +1,4 @@
-"""uvicorn, taught two things: to let streams end before tunnels close, and to refuse endless headers."""
+"""uvicorn, taught to let streams end before tunnels close, to refuse endless headers and to tell who leaves."""
 
 import socket
 from typing import Any, Final
@@ -9,7 +9,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from portal.core import ids
 from portal.gateway.asgi import application
 from portal.gateway.errors import INVALID_REQUEST, ApiError
-from portal.gateway.exchange import MAX_HEADER_BYTES, headers_too_large
+from portal.gateway.exchange import DEPARTURE, MAX_HEADER_BYTES, Departure, headers_too_large
 from portal.gateway.tunnel.socket import BoundedWebSocket
 
 _MAX_URL_BYTES: Final = 8_192
@@ -20,10 +20,20 @@ class BoundedHttp(HttpToolsProtocol):
 
     _header_bytes = 0
 
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._departure = Departure()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell the requests that run on it."""
+        super().connection_lost(exc)
+        self._departure.come()
+
     def on_message_begin(self) -> None:
         """Begin to count."""
         self._header_bytes = 0
         super().on_message_begin()
+        self.scope["extensions"] = {DEPARTURE: self._departure}  # type: ignore[dict-item]  # ours alone: an object
 
     def on_url(self, url: bytes) -> None:
         """Take a piece of the URL."""

@@ -1,11 +1,12 @@
 """The answer that comes in pieces: nothing is written before the first delta, nothing is replayed after it."""
 
 import time
-from typing import Final
+from typing import Any, Final
 
 from portal.gateway import failures, rewrite, sse
 from portal.gateway.contracts import Attempt, Settled
 from portal.gateway.dialects.base import Choices
+from portal.gateway.dialects.chat import ChatDialect
 from portal.gateway.failures import Ending
 from portal.gateway.relay.calls import Call, Settle
 from portal.gateway.relay.upstream import Upstream
@@ -54,11 +55,13 @@ class _Carried:
         self._held: list[Choices] = []
         self._events = 0
         self._bytes_left = call.longest_bytes
+        self._longest_s = call.longest_s
         self._is_done = False
         self._has_written = False
         self._has_moved = False
         self._dispatched = self._moved_at = time.monotonic()
         self._waited_before_s = call.exchange.waited_s
+        self._text_event = call.dialect.text if isinstance(call.dialect, ChatDialect) else None
 
     async def run(self) -> None:
         """Carry all events up to the end. Raises NodeFailed, CustomerGone, MoneyRefused."""
@@ -111,7 +114,7 @@ class _Carried:
         left_s = limit_s - (now - since)
         # A customer who reads slowly holds his node up: that time is not the node's.
         waited_s = self._call.exchange.waited_s - self._waited_before_s
-        whole_s = self._call.longest_s - (now - self._dispatched - waited_s)
+        whole_s = self._longest_s - (now - self._dispatched - waited_s)
         if left_s > 0 and whole_s > 0:
             return min(left_s, whole_s)
         raise failures.silent(stage if left_s <= 0 else "total", events=self._events, seconds=int(now - since))
@@ -123,7 +126,7 @@ class _Carried:
 
     async def _take(self, events: list[bytes]) -> None:
         """Write what the events brought, as one piece, then note it as handed over."""
-        fresh: list[Choices] = []
+        fresh: list[Choices | bytes] = []
         texts: list[tuple[int, str]] = []
         finished = 0
         self._has_moved = bool(events) or self._has_moved
@@ -133,7 +136,12 @@ class _Carried:
                 continue
             if self._is_done:
                 raise failures.broke("event_after_done")
-            generated = self._rebuild(data)
+            value = self._parse(data)
+            if self._text_event is not None and (text := rewrite.plain_text(value, self._call.names)) is not None:
+                fresh.append(self._text_event(text))
+                texts.append((0, text))
+                continue
+            generated = self._call.reader.chunk(value, self._call.names)
             if generated.choices:
                 fresh.append(generated.choices)
                 texts += generated.texts
@@ -142,29 +150,31 @@ class _Carried:
             await self._hand_over(fresh, texts)
         self._attempt.finished_choices += finished
 
-    def _rebuild(self, data: bytes) -> rewrite.Generated:
+    def _parse(self, data: bytes) -> dict[str, Any]:
         self._events += 1
         if self._events > self._call.facts.output_bound_tokens + _MAX_EVENTS_BESIDE_TOKENS:
             raise failures.broke("stream_too_long", events=self._events)
         value = rewrite.parse(data)
         rewrite.take_event_claim(value, self._attempt.claim)
-        return self._call.reader.chunk(value, self._call.names)
+        return value
 
-    async def _hand_over(self, fresh: list[Choices], texts: list[tuple[int, str]]) -> None:
+    async def _hand_over(self, fresh: list[Choices | bytes], texts: list[tuple[int, str]]) -> None:
         attempt = self._attempt
         lead = b""
         if attempt.cover is not None and texts:
             await attempt.cover.reach(texts)
         if attempt.first_token_at is None:
             if not texts:
-                self._held += fresh
+                self._held += [piece for piece in fresh if not isinstance(piece, bytes)]
                 if len(self._held) > _MAX_HELD:
                     raise failures.broke("stream_without_text", events=self._events)
                 return
             lead = await _begin(self._call)
-            fresh = self._held + fresh
+            fresh = [*self._held, *fresh]
             self._held = []
-        await self._call.exchange.write(lead + b"".join(map(self._call.dialect.delta, fresh)))
+        delta = self._call.dialect.delta
+        events = [piece if isinstance(piece, bytes) else delta(piece) for piece in fresh]
+        await self._call.exchange.write(lead + b"".join(events))
         self._has_written = True
         if texts and attempt.first_token_at is None:
             attempt.first_token_at = time.time()

@@ -44,12 +44,15 @@ class NodeStream:
     """One request as its reader sees it: at most one window of bytes waits in it."""
 
     __slots__ = (
+        "_alarm",
         "_consumed",
         "_control",
+        "_deadline",
         "_frames",
         "_is_interrupted",
         "_is_lost",
         "_mux",
+        "_rings_at",
         "_waiter",
         "_window",
         "has_ended",
@@ -62,6 +65,8 @@ class NodeStream:
         self._mux = mux
         self._frames: deque[Frame] = deque()
         self._waiter: asyncio.Future[None] | None = None
+        self._alarm: asyncio.TimerHandle | None = None
+        self._deadline = self._rings_at = 0.0
         self._window = frames.WINDOW_BYTES
         self._consumed = 0
         self._control = 0
@@ -139,6 +144,9 @@ class NodeStream:
 
     async def close(self) -> None:
         """Leave the stream; the node is told to cancel when it has not ended by itself."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
         if self._mux.forget(self, self._window) and not self._is_lost:
             await self._mux.send(frames.pack(frames.CANCEL, self.id))
 
@@ -151,17 +159,29 @@ class NodeStream:
             return
         loop = asyncio.get_running_loop()
         waiter = self._waiter = loop.create_future()
-        timer = loop.call_later(timeout_s, _expire, waiter)
+        self._deadline = loop.time() + timeout_s
+        if self._alarm is None or self._rings_at > self._deadline:
+            self._set_alarm(loop)
         try:
             await waiter
         finally:
-            timer.cancel()
             self._waiter = None
 
+    def _set_alarm(self, loop: asyncio.AbstractEventLoop) -> None:
+        # One timer for many waits: a frame moves the deadline and leaves the timer, which looks again when it rings.
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._rings_at = self._deadline
+        self._alarm = loop.call_at(self._rings_at, self._ring, loop)
 
-def _expire(waiter: "asyncio.Future[None]") -> None:
-    if not waiter.done():
-        waiter.set_exception(NodeSilent())
+    def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._alarm = None
+        if self._waiter is None or self._waiter.done():
+            return
+        if loop.time() < self._deadline:
+            self._set_alarm(loop)
+        else:
+            self._waiter.set_exception(NodeSilent())
 
 
 class Mux:

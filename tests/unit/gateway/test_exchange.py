@@ -8,15 +8,17 @@ import pytest
 
 from portal.gateway import exchange
 from portal.gateway.errors import ApiError, invalid
-from portal.gateway.exchange import Exchange
+from portal.gateway.exchange import DEPARTURE, CustomerGone, Departure, Exchange
 
 
 class _Line:
     """A connection whose customer sends nothing more."""
 
-    def __init__(self) -> None:
+    def __init__(self, departure: Departure | None = None) -> None:
         self.written: list[dict[str, Any]] = []
-        scope = {"method": "POST", "path": "/v1/completions", "query_string": b"", "headers": []}
+        scope: dict[str, Any] = {"method": "POST", "path": "/v1/completions", "query_string": b"", "headers": []}
+        if departure is not None:
+            scope["extensions"] = {DEPARTURE: departure}
         self.exchange = Exchange(scope, self._receive, self._send)
 
     @property
@@ -66,3 +68,48 @@ async def test_an_answer_that_has_begun_ends_with_the_error_alone() -> None:
 
     assert line.written[1]["body"].startswith(b'data: {"error":{"message":"No."')
     assert line.written[1]["more_body"] is False
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.interruptions = 0
+
+    def interrupt(self) -> None:
+        self.interruptions += 1
+
+
+async def test_a_customer_who_leaves_interrupts_his_reader_and_gets_nothing_more() -> None:
+    departure, reader = Departure(), _Reader()
+    line = _Line(departure)
+    line.exchange.watch()
+    line.exchange.interrupts(reader)
+
+    departure.come()
+
+    assert reader.interruptions == 1
+    with pytest.raises(CustomerGone):
+        await line.exchange.write(b"late")
+    assert line.written == []
+
+
+async def test_one_who_left_before_the_watch_began_is_noticed_too() -> None:
+    departure, reader = Departure(), _Reader()
+    line = _Line(departure)
+    departure.come()
+
+    line.exchange.watch()
+    line.exchange.interrupts(reader)
+
+    assert reader.interruptions == 1
+
+
+async def test_a_request_that_ended_hears_nothing_of_its_connection() -> None:
+    departure, reader = Departure(), _Reader()
+    line = _Line(departure)
+    line.exchange.watch()
+    line.exchange.interrupts(reader)
+
+    line.exchange.stop_watching()
+    departure.come()
+
+    assert reader.interruptions == 0

@@ -181,6 +181,35 @@ async def test_silence_has_a_deadline() -> None:
         await stream.next(0.01)
 
 
+async def test_each_wait_has_its_own_deadline_whatever_the_one_before_had() -> None:
+    loop = asyncio.get_running_loop()
+    mux = Mux(_Wire())
+    stream = await mux.open(b"")
+    waiting = asyncio.create_task(stream.next(30))
+    await asyncio.sleep(0)
+    mux.receive(frames.DATA, stream.id, b"x")
+    await waiting
+
+    began = loop.time()
+    with pytest.raises(NodeSilent):
+        await stream.next(0.02)
+    assert loop.time() - began >= 0.015
+
+    late = asyncio.create_task(stream.next(0.01))
+    await asyncio.sleep(0)
+    mux.receive(frames.DATA, stream.id, b"y")
+    await late
+    mux.receive(frames.DATA, stream.id, b"z")
+    patient = asyncio.create_task(stream.next(30))
+    assert await patient == (frames.DATA, b"z")
+    waiting = asyncio.create_task(stream.next(30))
+    await asyncio.sleep(0.03)
+    assert not waiting.done()
+    stream.interrupt()
+    with pytest.raises(Interrupted):
+        await waiting
+
+
 async def test_an_interrupted_reader_stops_at_once_even_with_frames_waiting() -> None:
     mux = Mux(_Wire())
     stream = await mux.open(b"")
