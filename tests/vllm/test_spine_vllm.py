@@ -118,6 +118,47 @@ def test_a_streamed_answer_is_billed_as_vllm_counted_it(world: World) -> None:
     assert attempt["billed"]["completion_tokens"] == usage["completion_tokens"] == after[1] - before[1]
 
 
+MESSAGES = {
+    "system": [{"type": "text", "text": "Be brief."}, {"type": "text", "text": "Name prices."}],
+    "messages": [
+        {"role": "user", "content": QUESTION},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "price", "input": {"model": "a"}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "two"}]},
+    ],
+    "max_tokens": 12,
+}
+RESPONSES = {
+    "instructions": "Be brief.",
+    "input": [
+        {"role": "user", "content": [{"type": "input_text", "text": QUESTION}]},
+        {"type": "function_call", "call_id": "c1", "name": "price", "arguments": '{"model":"a"}'},
+        {"type": "function_call_output", "call_id": "c1", "output": "two"},
+    ],
+    "max_output_tokens": 12,
+}
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+@pytest.mark.parametrize(("path", "fields"), [("messages", MESSAGES), ("responses", RESPONSES)])
+def test_other_formats_with_calls_are_billed_as_vllm_counted_them(
+    world: World, path: str, fields: dict[str, Any], is_stream: bool
+) -> None:
+    before = world.counted()
+
+    answer = world.client.post(f"/v1/{path}", json={"model": world.model, "stream": is_stream, **fields})
+
+    after = world.counted()
+    assert answer.status_code == 200, answer.text
+    attempt = world.record(answer.headers["x-request-id"])["attempts"][0]
+    assert attempt["token_source"] == "claim"
+    assert attempt["billed"]["prompt_tokens"] == after[0] - before[0]
+    assert attempt["billed"]["completion_tokens"] == after[1] - before[1]
+    if path == "messages":
+        asked = {key: value for key, value in fields.items() if key != "max_tokens"}
+        counted = world.client.post("/v1/messages/count_tokens", json={"model": world.model, **asked})
+        assert counted.json() == {"input_tokens": after[0] - before[0]}
+
+
 @pytest.mark.parametrize(
     "fields",
     [
