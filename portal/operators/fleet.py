@@ -19,6 +19,7 @@ from portal.nodes.services import guests, lifecycle
 from portal.operators.access import OperatorRequest, operator_page
 from portal.operators.providers import ReasonForm
 from portal.providers.models import ProviderKind
+from portal.trust.selectors.audits import audits_of
 from portal.trust.selectors.evidence import evidence_of
 
 
@@ -147,6 +148,7 @@ def _context(row: Node) -> dict[str, object]:
         "gpu_errors": [error_row(error) for error in row.load.get("gpu_errors", [])],
         "deployments": [deployment_row(item) for item in selectors.deployments_of(node=row)],
         "events": [event_row(event) for event in selectors.events_of(node=row)],
+        "audits": audits_of(node=row, now=clock.now()),
         "evidence": evidence_of(node=row, with_facts=True),
         "shows_facts": True,
         "can_suspend": NodeState.SUSPENDED in NODE_MOVES[row.state],

@@ -34,10 +34,16 @@ class Sums:
         return max(0, excess) * _BPS // self.counted if self.counted else 0
 
 
-def exceeds_model(*, own: Sums, others: Sums) -> bool:
-    """Tell whether a measured node claims more than the model's other nodes do, beyond a fifth of a percent."""
+def most_claimable(*, own: Sums, others: Sums) -> int:
+    """Return the most that a node may claim: what the model's other nodes do, and a fifth of a percent more."""
     usual_bps = others.bias_bps if others.is_measured else 0
-    return own.is_measured and own.bias_bps > usual_bps + _SLACK_BPS
+    beyond = max(0, (usual_bps + _SLACK_BPS + 1) * own.counted - 1) // _BPS
+    return own.counted + own.allowed + beyond
+
+
+def exceeds_model(*, own: Sums, others: Sums) -> bool:
+    """Tell whether a measured node claims more than the model's other nodes explain."""
+    return own.is_measured and own.claimed > most_claimable(own=own, others=others)
 
 
 def weight(*, has_tolerance: bool, is_measured: bool) -> float:

@@ -28,12 +28,15 @@ def seen(*, expected: int, claimed: int | None) -> Cached:
     return Cached(expected, min(expected, claimed or 0))
 
 
-def hides_cache(*, own: Cached, others: Cached) -> bool:
-    """Tell whether a measured node claims less than half of what the model's other nodes do of the same expectation.
+def least_claimable(*, own: Cached, others: Cached) -> int:
+    """Return the least that a node may claim: half of what the model's other nodes do of the same expectation.
 
     Where nobody else is measured, the expectation itself is what they would claim; an engine may evict a half of it.
     """
-    if not own.is_measured:
-        return False
     usual_claimed, usual_expected = (others.claimed, others.expected) if others.is_measured else (1, 1)
-    return own.claimed * usual_expected * _HALF < usual_claimed * own.expected
+    return -(-usual_claimed * own.expected // (usual_expected * _HALF))
+
+
+def hides_cache(*, own: Cached, others: Cached) -> bool:
+    """Tell whether a measured node claims less than it may."""
+    return own.is_measured and own.claimed < least_claimable(own=own, others=others)

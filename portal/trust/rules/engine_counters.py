@@ -39,10 +39,11 @@ def has_restarted(*, before: Tokens, now: Tokens) -> bool:
     return now.prompt < before.prompt or now.generation < before.generation
 
 
+def most_claimable(engine: int) -> int:
+    """Return the most that may be claimed of what an engine counted: a hundredth more, and what may be under way."""
+    return engine + engine // _TOLERANCE_PART + _SLACK_TOKENS
+
+
 def exceeds_engine(*, claimed: Tokens, engine: Tokens) -> bool:
-    """Tell whether claims run ahead of the engine by more than a hundredth and what may have been under way."""
-    return _is_ahead(claimed.prompt, engine.prompt) or _is_ahead(claimed.generation, engine.generation)
-
-
-def _is_ahead(claimed: int, engine: int) -> bool:
-    return claimed > engine + engine // _TOLERANCE_PART + _SLACK_TOKENS
+    """Tell whether claims run further ahead of the engine than they may."""
+    return claimed.prompt > most_claimable(engine.prompt) or claimed.generation > most_claimable(engine.generation)

@@ -22,6 +22,7 @@ from portal.nodes.selectors.rows import deployment_row, error_row, event_row, gp
 from portal.nodes.selectors.work import class_note, explain_work
 from portal.nodes.services import deployments, lifecycle
 from portal.providers.rules.states import may_use_external_engine
+from portal.trust.selectors.audits import audits_of
 from portal.trust.selectors.evidence import evidence_of
 from portal.web.access import ProviderRequest, provider_page
 
@@ -177,6 +178,7 @@ def _node_context(row: Node) -> dict[str, object]:
         "gpu_errors": [error_row(error) for error in row.load.get("gpu_errors", [])],
         "deployments": [deployment_row(item) for item in selectors.deployments_of(node=row)],
         "events": [event_row(event) for event in selectors.events_of(node=row, limit=30)],
+        "audits": audits_of(node=row, now=clock.now()),
         "evidence": evidence_of(node=row, with_facts=False),
         "shows_facts": False,
         "can_deploy": is_open,
