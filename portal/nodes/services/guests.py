@@ -13,7 +13,7 @@ from portal.integrations import bus
 from portal.nodes import locks
 from portal.nodes.models import Node, NodeGuest
 from portal.nodes.selectors.guests import MAX_GUESTS
-from portal.nodes.services import sessions
+from portal.nodes.services import decisions
 
 
 class OwnNodes(Conflict):
@@ -43,11 +43,11 @@ class TooManyGuests(Conflict):
 def set_private(*, node_id: str, is_private: bool, actor: Actor, now: datetime) -> Node:
     """Take the node out of the public pool, or give it back; guests stay named. Raises NodeRetired, NodeSuspended."""
     with transaction.atomic():
-        node = _open_node(node_id)
+        node = decisions.lock_open(node_id)
         if node.is_private != is_private:
             node.is_private = is_private
             node.save(update_fields=["is_private"])
-            _record(node, "node.made_private" if is_private else "node.made_public", actor=actor, now=now)
+            decisions.record(node, "node.made_private" if is_private else "node.made_public", actor=actor, now=now)
     return node
 
 
@@ -57,7 +57,7 @@ def name_guest(*, node_id: str, organization_id: str, actor: Actor, now: datetim
     Raises NotFound, NodeNotPrivate, OwnNodes, GuestExists, TooManyGuests.
     """
     with transaction.atomic():
-        node = _open_node(node_id)
+        node = decisions.lock_open(node_id)
         guest = _named(organization_id)
         if not node.is_private:
             raise NodeNotPrivate("the node is in the public pool", fix="Make it private first.")
@@ -68,7 +68,7 @@ def name_guest(*, node_id: str, organization_id: str, actor: Actor, now: datetim
         if node.guests.count() >= MAX_GUESTS:
             raise TooManyGuests(f"a node has at most {MAX_GUESTS} guests", param="organization")
         row = NodeGuest.objects.create(node=node, organization=guest, named_by=actor.public_id, named_at=now)
-        _record(node, "node.guest_named", actor=actor, now=now, guest=guest.public_id)
+        decisions.record(node, "node.guest_named", actor=actor, now=now, guest=guest.public_id)
     return row
 
 
@@ -78,7 +78,7 @@ def remove_guest(*, node_id: str, organization_id: str, actor: Actor, now: datet
         node = locks.node(node_id)
         row = _guest(node, organization_id)
         row.delete()
-        _record(node, "node.guest_removed", actor=actor, now=now, guest=organization_id)
+        decisions.record(node, "node.guest_removed", actor=actor, now=now, guest=organization_id)
 
 
 def accept(*, node_id: str, organization: Organization, actor: Actor, now: datetime) -> NodeGuest:
@@ -101,13 +101,6 @@ def accept(*, node_id: str, organization: Organization, actor: Actor, now: datet
     return row
 
 
-def _open_node(node_id: str) -> Node:
-    node = locks.node(node_id)
-    require_active(node.provider.organization)
-    sessions.require_open(node)
-    return node
-
-
 def _named(organization_id: str) -> Organization:
     found = Organization.objects.filter(public_id=organization_id.strip()).first()
     if found is None:
@@ -124,15 +117,3 @@ def _guest(node: Node, organization_id: str) -> NodeGuest:
     if row is None:
         raise NotFound("this organization is not named for the node", param="organization")
     return row
-
-
-def _record(node: Node, event: str, *, actor: Actor, now: datetime, **detail: object) -> None:
-    audit.record(
-        actor=actor,
-        event=event,
-        subject=node.public_id,
-        now=now,
-        organization=node.provider.organization.public_id,
-        detail=detail,
-    )
-    bus.announce("nodes", node.public_id)

@@ -4,15 +4,12 @@ from datetime import datetime
 
 from django.db import transaction
 
-from portal.accounts.services.organizations import require_active
-from portal.audit import services as audit
 from portal.audit.services import Actor
 from portal.core.errors import Conflict, InvalidValue
-from portal.integrations import bus
 from portal.nodes import locks
 from portal.nodes.models import Deployment, DesiredState, Node, NodeOrigin, NodeState
 from portal.nodes.rules import states
-from portal.nodes.services import moves, sessions
+from portal.nodes.services import decisions, moves
 from portal.providers.models import ProviderKind
 
 
@@ -25,13 +22,11 @@ class NotAHouseNode(Conflict):
 def drain(*, node_id: str, actor: Actor, now: datetime) -> Node:
     """Send no new requests to the node; it rests once running ones have ended. Raises NodeRetired, NodeSuspended."""
     with transaction.atomic():
-        node = locks.node(node_id)
-        require_active(node.provider.organization)
-        sessions.require_open(node)
+        node = decisions.lock_open(node_id)
         if not node.is_drain_wanted:
             node.is_drain_wanted = True
             node.save(update_fields=["is_drain_wanted"])
-            _record(node, "node.drained", actor=actor, now=now)
+            decisions.record(node, "node.drained", actor=actor, now=now)
         if node.state in states.LIVE_STATES - {NodeState.DRAINING, NodeState.MAINTENANCE}:
             moves.move(node=node, to=moves.Move(state=NodeState.DRAINING, code="drain_requested"), now=now)
     return node
@@ -40,13 +35,11 @@ def drain(*, node_id: str, actor: Actor, now: datetime) -> Node:
 def resume(*, node_id: str, actor: Actor, now: datetime) -> Node:
     """Let a drained node take requests again; its next heartbeat moves it. Raises NodeRetired, NodeSuspended."""
     with transaction.atomic():
-        node = locks.node(node_id)
-        require_active(node.provider.organization)
-        sessions.require_open(node)
+        node = decisions.lock_open(node_id)
         if node.is_drain_wanted:
             node.is_drain_wanted = False
             node.save(update_fields=["is_drain_wanted"])
-            _record(node, "node.resumed", actor=actor, now=now)
+            decisions.record(node, "node.resumed", actor=actor, now=now)
         if node.state in {NodeState.DRAINING, NodeState.MAINTENANCE}:
             moves.move(node=node, to=moves.Move(state=NodeState.CHECKING, code="resumed"), now=now)
     return node
@@ -60,7 +53,7 @@ def suspend(*, node_id: str, reason: str, code: str = "node_suspended", actor: A
         node = locks.node(node_id)
         to = moves.Move(state=NodeState.SUSPENDED, code=code, cause="operator", reason=reason.strip()[:240])
         moves.move(node=node, to=to, now=now)
-        _record(node, "node.suspended", actor=actor, now=now, reason=reason)
+        decisions.record(node, "node.suspended", actor=actor, now=now, reason=reason)
     return node
 
 
@@ -70,7 +63,7 @@ def lift_suspension(*, node_id: str, actor: Actor, now: datetime) -> Node:
         node = locks.node(node_id)
         moves.move(node=node, to=moves.Move(state=NodeState.OFFLINE, code="resumed", cause="operator"), now=now)
         node.sessions.all().delete()
-        _record(node, "node.suspension_lifted", actor=actor, now=now)
+        decisions.record(node, "node.suspension_lifted", actor=actor, now=now)
     return node
 
 
@@ -79,7 +72,7 @@ def retire(*, node_id: str, actor: Actor, now: datetime) -> Node:
     with transaction.atomic():
         node = locks.node(node_id)
         let_go(node=node, code="node_retired", now=now)
-        _record(node, "node.retired", actor=actor, now=now)
+        decisions.record(node, "node.retired", actor=actor, now=now)
     return node
 
 
@@ -97,7 +90,7 @@ def rename(*, node_id: str, name: str, actor: Actor, now: datetime) -> Node:
         node = locks.node(node_id)
         node.name = name.strip()[:80]
         node.save(update_fields=["name"])
-        _record(node, "node.renamed", actor=actor, now=now)
+        decisions.record(node, "node.renamed", actor=actor, now=now)
     return node
 
 
@@ -111,17 +104,7 @@ def set_house_terms(*, node_id: str, origin: NodeOrigin, cost_nano_per_hour: int
             raise NotAHouseNode("only the operator's own nodes have an origin and a cost")
         node.origin, node.cost_nano_per_hour = origin, cost_nano_per_hour
         node.save(update_fields=["origin", "cost_nano_per_hour"])
-        _record(node, "node.house_terms_set", actor=actor, now=now, origin=origin.value, nano=cost_nano_per_hour)
+        decisions.record(
+            node, "node.house_terms_set", actor=actor, now=now, origin=origin.value, nano=cost_nano_per_hour
+        )
     return node
-
-
-def _record(node: Node, event: str, *, actor: Actor, now: datetime, **detail: object) -> None:
-    audit.record(
-        actor=actor,
-        event=event,
-        subject=node.public_id,
-        now=now,
-        organization=node.provider.organization.public_id,
-        detail=detail,
-    )
-    bus.announce("nodes", node.public_id)
