@@ -23,7 +23,8 @@ from poolhouse_agent.protocol.messages import Desired
 
 log = logging.getLogger(__name__)
 
-_BASE_START_S = 120.0
+# A first start compiles, reads a cold disk and may share the machine with a neighbour that does the same.
+_BASE_START_S = 300.0
 _BYTES_PER_START_S = 200_000_000
 _STOP_SLACK_S = 10.0
 OWN_PROGRAM = Path("vllm/bin/vllm")
