@@ -104,6 +104,7 @@ class ValkeyLink:
         self._beating: asyncio.Task[None] | None = None
         self._slow = 0
         self._lag_s = 0.0
+        self._is_leaving = False
 
     async def start(self) -> None:
         """Make this process known to the others, and stay so."""
@@ -113,6 +114,7 @@ class ValkeyLink:
 
     async def stop(self) -> None:
         """Leave; the others count one process less."""
+        self._is_leaving = True  # the client may swallow a cancellation that meets an answer: then this ends the beat
         if self._beating is not None:
             self._beating.cancel()
             await asyncio.gather(self._beating, return_exceptions=True)
@@ -208,7 +210,7 @@ class ValkeyLink:
 
     async def _beat_for_ever(self) -> None:
         quick = 0
-        while True:
+        while not self._is_leaving:
             await self._sleep(_BEAT_S if self.is_up else _PROBE_S)
             try:
                 took_s = await self._beat()
