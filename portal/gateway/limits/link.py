@@ -122,7 +122,9 @@ class ValkeyLink:
         with suppress(RedisError, OSError, TimeoutError):
             async with asyncio.timeout(self._deadline_s):
                 await self._client.zrem(scripts.PROCESSES, self._process)
-        await self._client.aclose()
+        with suppress(RedisError, OSError, TimeoutError):
+            async with asyncio.timeout(self._deadline_s):
+                await self._client.aclose()
 
     async def exchange(self, statement: Statement) -> Reply:
         """Exchange a statement for grants; those of one turn of the loop travel together. Raises LinkDown."""

@@ -117,7 +117,7 @@ async def gateways(url: str, count: int = 2, *, lease_s: float = 10.0) -> AsyncI
     """Start `count` limiters and stop them."""
     watch = Watch()
     # A busy test machine makes Valkey look slow, which these tests are not about.
-    patient = {"lease_s": lease_s, "deadline_s": 20.0, "slow_s": 60.0}
+    patient = {"lease_s": lease_s, "deadline_s": 5.0, "slow_s": 60.0}
     links = [ValkeyLink(url=url, process=ids.public_id("gateway"), **patient) for _ in range(count)]
     for link in links:
         link.fixed_now = _START_US

@@ -12,7 +12,7 @@ from tests.integration.gateway_limits.rig import gateways, key, shown, with_limi
 
 
 # litellm#2730, litellm#10458, litellm#40291
-@pytest.mark.parametrize("limit", [1, 7, 60, 1_000, 10_000])
+@pytest.mark.parametrize("limit", [1, 7, 60, 1_000, 5_000])
 async def test_requests_a_minute_are_the_limit_and_not_the_limit_times_replicas(limit: int) -> None:
     entry = key(Limits(requests_per_minute=limit))
 
