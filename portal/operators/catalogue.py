@@ -53,8 +53,8 @@ class ModelForm(forms.Form):
     name = forms.CharField(max_length=120)
     task = forms.ChoiceField(
         choices=[
-            (ModelTask.CHAT, "answers chats and continues texts"),
-            (ModelTask.EMBEDDING, "makes vectors of texts"),
+            (ModelTask.CHAT, "Answers chats and continues texts"),
+            (ModelTask.EMBEDDING, "Makes vectors of texts (embeddings)"),
         ],
         initial=ModelTask.CHAT,
     )
@@ -80,7 +80,9 @@ class ModelForm(forms.Form):
     context_tokens = forms.IntegerField(label="Context, tokens", min_value=16)
     max_output_tokens = forms.IntegerField(label="Longest output, tokens", min_value=1)
     default_output_tokens = forms.IntegerField(label="Output where the caller says nothing", min_value=1, initial=1024)
-    dtype = forms.ChoiceField(choices=[(name, name) for name in ("bfloat16", "float16", "float32", "auto")])
+    dtype = forms.ChoiceField(
+        label="Number format", choices=[(name, name) for name in ("bfloat16", "float16", "float32", "auto")]
+    )
     quantization = forms.CharField(max_length=24, required=False, help_text="As the engine calls it, such as fp8.")
     tokenizer = forms.FileField(label="tokenizer.json", help_text="The portal counts tokens with it.")
     chat_template = forms.FileField(

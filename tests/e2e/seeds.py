@@ -2,13 +2,17 @@
 
 from datetime import datetime, timedelta
 
-from portal.accounts.models import AlertKind, KeyAlert, KeySighting
+from portal.accounts.models import AlertKind, KeyAlert, KeySighting, Organization
 from portal.billing.services import maturity, posting
+from portal.catalog.models import CatalogModel
 from portal.core.money import NANO_PER_UNIT
-from portal.nodes.models import NodeState
+from portal.nodes.models import Node, NodeState
+from portal.trust.models import CacheAudit, EngineAudit, EngineMinute, TokenBias
+from portal.trust.services import evidence
+from portal.trust.services.evidence import Incident
 from tests.factories.accounts import ApiKeyFactory, InvitationFactory, ProjectFactory
 from tests.factories.billing import Market, PricedModelFactory
-from tests.factories.nodes import DeploymentFactory, EnrolmentTokenFactory, GpuFactory, NodeFactory
+from tests.factories.nodes import DeploymentFactory, EnrolmentTokenFactory, GpuFactory, NodeFactory, NodeGuestFactory
 from tests.world import World
 
 _DAYS = 28
@@ -56,7 +60,64 @@ def fill(world: World, now: datetime) -> None:
         created_at=now - timedelta(hours=3),
     )
     InvitationFactory(organization=organization, invited_by=world.customer.owner)
+    _watch(nodes[0], models[0], now)
+    _let(nodes[1], organization, now)
     EnrolmentTokenFactory(provider=world.provider, created_at=now, expires_at=now + timedelta(hours=1))
+
+
+def _watch(node: Node, model: CatalogModel, now: datetime) -> None:
+    """Let the pool have seen the node: counts in order, an engine that lags, a cache that is not told of, evidence."""
+    TokenBias.objects.create(
+        node=node,
+        model=model,
+        attempts=180,
+        claimed_prompt_tokens=64_120,
+        counted_prompt_tokens=64_118,
+        claimed_completion_tokens=31_240,
+        counted_completion_tokens=31_060,
+        allowed_tokens=180,
+        updated_at=now,
+    )
+    engine = EngineAudit.objects.create(
+        node=node,
+        model=model,
+        settled_prompt_tokens=910_400,
+        settled_completion_tokens=402_750,
+        engine_prompt_tokens=874_020,
+        engine_completion_tokens=402_911,
+        restarts=1,
+        is_exceeded=True,
+        changed_at=now - timedelta(minutes=50),
+        read_at=now,
+    )
+    for minute in range(4):
+        EngineMinute.objects.create(
+            audit=engine,
+            minute=(now - timedelta(minutes=minute)).replace(second=0, microsecond=0),
+            claimed_prompt_tokens=9_100 + 210 * minute,
+            claimed_completion_tokens=4_000 + 90 * minute,
+            engine_prompt_tokens=None if minute == 3 else 8_700 + 190 * minute,
+            engine_completion_tokens=None if minute == 3 else 4_010 + 90 * minute,
+        )
+    CacheAudit.objects.create(
+        node=node, model=model, expected_tokens=48_000, claimed_tokens=9_600, hides_cache=True, changed_at=now
+    )
+    seen = [("frames_too_small", 41, "3,870 frames of one byte"), ("node_silent", 2, "no byte for 60 s")]
+    evidence.record(
+        incidents=[
+            Incident(
+                node_id=node.pk, rule=rule, count=count, first_at=now, last_at=now, detail=detail, sample='{"bytes": 1}'
+            )
+            for rule, count, detail in seen
+        ]
+    )
+
+
+def _let(node: Node, guest: Organization, now: datetime) -> None:
+    """Make the node private, and the customer its guest."""
+    Node.objects.filter(pk=node.pk).update(is_private=True)
+    NodeGuestFactory(node=node, organization=guest, named_at=now - timedelta(days=2), accepted_at=now)
+    NodeGuestFactory(node=node, named_at=now - timedelta(days=1))
 
 
 _FLEET = [
@@ -67,7 +128,7 @@ _FLEET = [
 ]
 
 
-def _node(world: World, name: str, state: NodeState, now: datetime):
+def _node(world: World, name: str, state: NodeState, now: datetime) -> Node:
     code = {"offline": "heartbeat_missed", "degraded": "deployment_failed"}.get(state.value, "serving")
     node = NodeFactory(
         provider=world.provider, name=name, state=state, state_code=code, last_heartbeat_at=now - timedelta(seconds=7)

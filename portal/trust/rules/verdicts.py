@@ -26,9 +26,9 @@ class Verdict(StrEnum):
 
 
 _AGAINST = {
-    Audit.COUNT: "The pool's own count of each text",
-    Audit.ENGINE: "The engine's own counters, read each minute",
-    Audit.CACHE: "What the node was sent before and must still have had",
+    Audit.COUNT: "Pool's own count",
+    Audit.ENGINE: "Engine's counters",
+    Audit.CACHE: "Earlier prompts",
 }
 _CAUGHT = "Until they match again, the pool's own count is the most that is billed, and the node is sent half the work."
 _MEANINGS = {
@@ -38,10 +38,13 @@ _MEANINGS = {
     (Audit.ENGINE, Verdict.IN_ORDER): "The engine has counted what the node said.",
     (Audit.ENGINE, Verdict.TOO_MANY): f"Its figures run ahead of its engine's. {_CAUGHT}",
     (Audit.ENGINE, Verdict.UNMEASURED): "The engine has shown no two readings to compare; some engines show none.",
-    (Audit.CACHE, Verdict.IN_ORDER): "What the node says it reused is billed at the cached price.",
-    (Audit.CACHE, Verdict.TOO_FEW): "It says it reused far less than it must have. Until that ends, all that it must "
-    "have had is billed at the cached price.",
-    (Audit.CACHE, Verdict.UNMEASURED): "Below 20,000 such tokens nothing is judged.",
+    (
+        Audit.CACHE,
+        Verdict.IN_ORDER,
+    ): "It reuses as much of earlier prompts as is usual; that is billed at the cached price.",
+    (Audit.CACHE, Verdict.TOO_FEW): "Of what it was sent before and must still have had, it says it reused far less "
+    "than is usual. Until that ends, all of it is billed at the cached price.",
+    (Audit.CACHE, Verdict.UNMEASURED): "Below 20,000 tokens that it was sent before nothing is judged.",
 }
 
 

@@ -85,8 +85,8 @@ def _count_row(row: TokenBias, other_prompts: Sums, other_completions: Sums) -> 
     figures = [
         Figure(what, own.claimed, own.counted, bias.most_claimable(own=own, others=others))
         for what, own, others in (
-            ("Prompt tokens", prompt, other_prompts),
-            ("Completion tokens", completion, other_completions),
+            ("Prompt", prompt, other_prompts),
+            ("Completion", completion, other_completions),
         )
     ]
     return _row(row, Audit.COUNT, verdict if row.has_tolerance else Verdict.TOO_MANY, figures)
@@ -125,8 +125,8 @@ def _engine_row(row: EngineAudit, minutes: list[Minute]) -> AuditRow:
     figures = [
         Figure(what, said, seen, engine_counters.most_claimable(seen))
         for what, said, seen in (
-            ("Prompt tokens", row.settled_prompt_tokens, row.engine_prompt_tokens),
-            ("Completion tokens", row.settled_completion_tokens, row.engine_completion_tokens),
+            ("Prompt", row.settled_prompt_tokens, row.engine_prompt_tokens),
+            ("Completion", row.settled_completion_tokens, row.engine_completion_tokens),
         )
     ]
     is_measured = any(minute.seen_prompt is not None for minute in minutes) or any(figure.seen for figure in figures)
@@ -172,7 +172,7 @@ def _caches(node: Node) -> list[AuditRow]:
 
 def _cache_row(row: CacheAudit, others: Cached) -> AuditRow:
     own = Cached(row.expected_tokens, row.claimed_tokens)
-    figure = Figure("Reused prompt tokens", own.claimed, own.expected, cache.least_claimable(own=own, others=others))
+    figure = Figure("Reused prompt", own.claimed, own.expected, cache.least_claimable(own=own, others=others))
     verdict = Verdict.IN_ORDER if own.is_measured else Verdict.UNMEASURED
     return _row(row, Audit.CACHE, Verdict.TOO_FEW if row.hides_cache else verdict, [figure])
 

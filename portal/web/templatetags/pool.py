@@ -127,7 +127,9 @@ def or_dash(value: object) -> object:
 
 @register.filter
 def codes(text: str) -> SafeString:
-    """Show `words between backticks` as code; everything is escaped."""
+    """Show `words between backticks` as code; everything is escaped that is not markup already."""
+    if isinstance(text, SafeString):
+        return text
     parts = str(text).split("`")
     return format_html_join(
         "", "{}", ((format_html("<code>{}</code>" if i % 2 else "{}", part),) for i, part in enumerate(parts))

@@ -65,16 +65,16 @@ def test_figures_come_with_their_limits(node, model):
 
     assert (count.audit, count.verdict) == (Audit.COUNT, Verdict.IN_ORDER)
     assert count.figures == [
-        Figure("Prompt tokens", 5_000, 5_000, 5_010),
-        Figure("Completion tokens", 2_000, 1_990, 2_004),
+        Figure("Prompt", 5_000, 5_000, 5_010),
+        Figure("Completion", 2_000, 1_990, 2_004),
     ]
     assert (engine.audit, engine.verdict, engine.restarts) == (Audit.ENGINE, Verdict.IN_ORDER, 2)
     assert engine.figures == [
-        Figure("Prompt tokens", 5_000, 6_000, 6_000 + 60 + 16_384),
-        Figure("Completion tokens", 2_000, 2_100, 2_100 + 21 + 16_384),
+        Figure("Prompt", 5_000, 6_000, 6_000 + 60 + 16_384),
+        Figure("Completion", 2_000, 2_100, 2_100 + 21 + 16_384),
     ]
     assert (cache.audit, cache.verdict, cache.is_floor) == (Audit.CACHE, Verdict.IN_ORDER, True)
-    assert cache.figures == [Figure("Reused prompt tokens", 30_000, 40_000, 20_000)]
+    assert cache.figures == [Figure("Reused prompt", 30_000, 40_000, 20_000)]
 
 
 def test_limits_follow_the_models_other_nodes(node, model):
@@ -85,7 +85,7 @@ def test_limits_follow_the_models_other_nodes(node, model):
 
     count, cache = audits_of(node=node, now=NOW)
 
-    assert count.figures[0] == Figure("Prompt tokens", 5_000, 5_000, 5_110)
+    assert count.figures[0] == Figure("Prompt", 5_000, 5_000, 5_110)
     assert cache.figures[0].limit == 10_000
 
 
