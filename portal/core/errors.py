@@ -14,6 +14,13 @@ class DomainError(Exception):
         self.param = param
         self.fix = fix
 
+    @property
+    def sentences(self) -> str:
+        """The message and the fix as a person reads them, one after the other."""
+        if not self.fix:
+            return self.message
+        return f"{self.message.rstrip('.')}. {self.fix[0].upper()}{self.fix[1:].rstrip('.')}."
+
 
 class NotFound(DomainError):
     """The thing does not exist for this caller; a stranger's thing reads the same."""

@@ -1,6 +1,6 @@
 """Operator pages: prices and shares. The main page's route is named `operators:prices`."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 from django import forms
 from django.contrib import messages
@@ -8,39 +8,22 @@ from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path
 
-from portal.billing.models import PriceVersion
-from portal.billing.rules.rating import Terms, charge_nano
+from portal.billing.price_form import TermsForm, initial_of, preview
 from portal.billing.selectors import prices as price_selectors
 from portal.billing.services import prices as price_services
 from portal.catalog.models import CatalogModel
 from portal.core import clock
-from portal.core.amount_field import AmountField
 from portal.core.errors import DomainError
-from portal.core.money import BPS, decimal_text, split_share
+from portal.core.moment_field import MomentField
+from portal.core.money import BPS
 from portal.operators.access import OperatorRequest, operator_page
 from portal.providers.models import Provider, ProviderKind
 
-_SAMPLE = {"prompt": 1000, "cached": 0, "completion": 500}
 
+class PriceForm(TermsForm):
+    """A price, and from when."""
 
-class PriceForm(forms.Form):
-    """A price per million tokens, and from when."""
-
-    prompt = AmountField(label="Prompt, per 1M tokens")
-    cached = AmountField(label="Cached prompt, per 1M tokens")
-    completion = AmountField(label="Completion, per 1M tokens")
-    request_fee = AmountField(label="Per request", initial="0")
-    effective_from = forms.DateTimeField(
-        label="From (UTC)",
-        required=False,
-        help_text="Leave empty for now. Running requests keep the price they began with.",
-        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}),
-    )
-
-    def terms(self) -> Terms:
-        """Return the four amounts of a valid form."""
-        amounts = (self.cleaned_data[name] for name in ("prompt", "cached", "completion", "request_fee"))
-        return Terms(*amounts)
+    effective_from = MomentField(help_text="Leave empty for now. Running requests keep the price they began with.")
 
 
 class ShareForm(forms.Form):
@@ -50,12 +33,7 @@ class ShareForm(forms.Form):
         Provider.objects.none(), required=False, empty_label="The whole pool (default)", label="For"
     )
     percent = forms.DecimalField(label="Provider's share, percent", min_value=0, max_value=100, decimal_places=2)
-    effective_from = forms.DateTimeField(
-        label="From (UTC)",
-        required=False,
-        help_text="Leave empty for now.",
-        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}),
-    )
+    effective_from = MomentField(help_text="Leave empty for now.")
 
 
 def _share_form(request: OperatorRequest) -> ShareForm:
@@ -92,19 +70,20 @@ def model_prices(request: OperatorRequest, model_id: int) -> HttpResponse:
     now = clock.now()
     model = get_object_or_404(CatalogModel, pk=model_id)
     current = price_selectors.prices_at(at=now).get(model.pk)
-    form = PriceForm(request.POST or None, initial=_initial(current))
-    preview = None
+    form = PriceForm(request.POST or None, initial=initial_of(current))
+    shown = None
     if request.method == "POST" and form.is_valid():
         if "confirm" in request.POST and _set_price(request, model, form, now):
             return redirect("operators:model-prices", model_id=model.pk)
-        preview = _preview(form, current, price_selectors.share_at(provider_id=None, at=now))
+        share_bps = price_selectors.share_at(provider_id=None, at=now)
+        shown = preview(form.terms(), current=current, share_bps=share_bps)
     context = {
         "model": model,
         "history": price_selectors.price_history(model_id=model.pk),
         "private": price_selectors.private_history(model_id=model.pk),
         "current": current,
         "form": form,
-        "preview": preview,
+        "preview": shown,
         "now": now,
     }
     return render(request, "operators/model_prices.html", context)
@@ -117,10 +96,10 @@ def _set_price(request: OperatorRequest, model: CatalogModel, form: PriceForm, n
             terms=form.terms(),
             actor=request.actor,
             now=now,
-            effective_from=_utc(form.cleaned_data["effective_from"]),
+            effective_from=form.cleaned_data["effective_from"],
         )
     except DomainError as refusal:
-        form.add_error(None, f"{refusal.message}{f' ({refusal.fix})' if refusal.fix else ''}")
+        form.add_error(None, refusal.sentences)
         return False
     messages.success(request, f"Price version {version.version} of {model.public_id} is set.")
     return True
@@ -133,41 +112,13 @@ def _set_share(request: OperatorRequest, form: ShareForm, now: datetime) -> bool
             share_bps=int(form.cleaned_data["percent"] * BPS / 100),
             actor=request.actor,
             now=now,
-            effective_from=_utc(form.cleaned_data["effective_from"]),
+            effective_from=form.cleaned_data["effective_from"],
         )
     except DomainError as refusal:
-        form.add_error(None, f"{refusal.message}{f' ({refusal.fix})' if refusal.fix else ''}")
+        form.add_error(None, refusal.sentences)
         return False
     messages.success(request, "The share is set.")
     return True
-
-
-def _preview(form: PriceForm, current: PriceVersion | None, share_bps: int) -> dict[str, object]:
-    """Return what a request of 1,000 prompt and 500 completion tokens costs now and then, and who gets what of it."""
-    charge = charge_nano(price=form.terms(), **_SAMPLE)
-    provider, platform = split_share(charge, share_bps)
-    return {
-        "now_nano": charge_nano(price=current, **_SAMPLE) if current else None,
-        "then_nano": charge,
-        "provider_nano": provider,
-        "platform_nano": platform,
-        "share_bps": share_bps,
-    }
-
-
-def _initial(current: PriceVersion | None) -> dict[str, str]:
-    if current is None:
-        return {}
-    return {
-        "prompt": decimal_text(current.prompt_nano_per_mtok),
-        "cached": decimal_text(current.cached_nano_per_mtok),
-        "completion": decimal_text(current.completion_nano_per_mtok),
-        "request_fee": decimal_text(current.request_nano),
-    }
-
-
-def _utc(moment: datetime | None) -> datetime | None:
-    return None if moment is None else moment.astimezone(UTC)
 
 
 urlpatterns = [

@@ -1,6 +1,6 @@
 """Operator pages: providers, their approval and rights, and the agreement. Main route `operators:providers`."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 from django import forms
 from django.contrib import messages
@@ -11,6 +11,7 @@ from django.urls import path
 from portal.audit.selectors import events_of
 from portal.core import clock
 from portal.core.errors import DomainError
+from portal.core.moment_field import MomentField
 from portal.nodes.selectors import nodes as node_selectors
 from portal.nodes.services import fleet
 from portal.operators.access import OperatorRequest, operator_page
@@ -55,11 +56,8 @@ class AgreementForm(forms.Form):
 
     version = forms.CharField(max_length=24, help_text="Never used before, for example 2027-1.")
     text = forms.CharField(widget=forms.Textarea(attrs={"rows": 12}))
-    effective_from = forms.DateTimeField(
-        label="In force from (UTC)",
-        required=False,
-        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}),
-        help_text="Empty: now. From then on nodes serve only where it was accepted.",
+    effective_from = MomentField(
+        label="In force from (UTC)", help_text="Empty: now. From then on nodes serve only where it was accepted."
     )
 
 
@@ -168,11 +166,10 @@ def _set_rights(request: OperatorRequest, row: Provider, form: RightsForm) -> No
 
 
 def _publish(request: OperatorRequest, form: AgreementForm, now: datetime) -> None:
-    given: datetime | None = form.cleaned_data["effective_from"]
     agreement_services.publish_agreement(
         version=form.cleaned_data["version"],
         text=form.cleaned_data["text"],
-        effective_from=given.replace(tzinfo=UTC) if given else now,
+        effective_from=form.cleaned_data["effective_from"] or now,
         actor=request.actor,
         now=now,
     )

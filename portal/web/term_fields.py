@@ -77,5 +77,4 @@ def limits_initial(limits: LimitTerms) -> dict[str, Any]:
 def refuse(form: forms.Form, error: DomainError) -> None:
     """Show a refusal at the field that it names, else above the form."""
     name = {"expires_at": "expires_on", "grace": "grace_hours"}.get(error.param or "", error.param)
-    message = f"{error.message} {error.fix}" if error.fix else error.message
-    form.add_error(name if name in form.fields else None, message)
+    form.add_error(name if name in form.fields else None, error.sentences)

@@ -1,9 +1,8 @@
 """The provider's private nodes: who may use a node, and the provider's own prices. Route `provider:node-private`."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 from django import forms
-from django.conf import settings
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
@@ -11,21 +10,18 @@ from django.urls import path
 
 from portal.accounts.models import Role
 from portal.billing.models import PriceVersion
-from portal.billing.rules.rating import Terms, charge_nano
+from portal.billing.price_form import TermsForm, initial_of, preview
 from portal.billing.selectors import prices as price_selectors
 from portal.billing.services import prices as price_services
 from portal.catalog.models import CatalogModel
 from portal.core import clock
-from portal.core.amount_field import AmountField
 from portal.core.errors import DomainError
-from portal.core.money import decimal_text, split_share
+from portal.core.moment_field import MomentField
 from portal.nodes.models import Node
 from portal.nodes.selectors import guests as guest_selectors
 from portal.nodes.selectors import nodes as selectors
 from portal.nodes.services import guests
 from portal.web.access import ProviderRequest, provider_page
-
-_SAMPLE = {"prompt": 1000, "cached": 0, "completion": 500}
 
 
 class GuestForm(forms.Form):
@@ -38,24 +34,12 @@ class GuestForm(forms.Form):
     )
 
 
-class PrivatePriceForm(forms.Form):
+class PrivatePriceForm(TermsForm):
     """What the provider asks for a model on its private nodes, and from when."""
 
-    prompt = AmountField(label="Prompt, per 1M tokens")
-    cached = AmountField(label="Cached prompt, per 1M tokens")
-    completion = AmountField(label="Completion, per 1M tokens")
-    request_fee = AmountField(label="Per request", initial="0")
-    effective_from = forms.DateTimeField(
-        label="From (UTC)",
-        required=False,
-        help_text="Leave empty for now. A dearer price reaches a guest only once it has accepted it.",
-        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}),
+    effective_from = MomentField(
+        help_text="Leave empty for now. A dearer price reaches a guest only once it has accepted it."
     )
-
-    def terms(self) -> Terms:
-        """Return the four amounts of a valid form."""
-        amounts = (self.cleaned_data[name] for name in ("prompt", "cached", "completion", "request_fee"))
-        return Terms(*amounts)
 
 
 @provider_page(post_role=Role.ADMIN)
@@ -97,19 +81,20 @@ def private_price(request: ProviderRequest, model_id: str) -> HttpResponse:
     model = selectors.deployed_model(provider=request.provider, public_id=model_id)
     current = price_selectors.prices_at(at=now, provider_id=request.provider.pk).get(model.pk)
     public = price_selectors.prices_at(at=now).get(model.pk)
-    form = PrivatePriceForm(request.POST or None, initial=_initial(current or public))
-    preview = None
+    form = PrivatePriceForm(request.POST or None, initial=initial_of(current or public))
+    shown = None
     if request.method == "POST" and form.is_valid():
         if "confirm" in request.POST and _set_price(request, model, form, now):
             return redirect("provider:private-price", model_id=model.public_id)
-        preview = _preview(request, form, current or public, now)
+        share_bps = price_selectors.share_at(provider_id=request.provider.pk, at=now)
+        shown = preview(form.terms(), current=current or public, share_bps=share_bps)
     context = {
         "model": model,
         "history": price_selectors.price_history(model_id=model.pk, provider_id=request.provider.pk),
         "current": current,
         "public": public,
         "form": form,
-        "preview": preview,
+        "preview": shown,
         "now": now,
     }
     return render(request, "provider/private_price.html", context)
@@ -127,7 +112,7 @@ def _name_guest(request: ProviderRequest, row: Node, form: GuestForm) -> bool:
     try:
         guests.name_guest(node_id=row.public_id, organization_id=named, actor=request.actor, now=clock.now())
     except DomainError as refusal:
-        form.add_error("organization", f"{refusal.message}{f' {refusal.fix}' if refusal.fix else ''}")
+        form.add_error("organization", refusal.sentences)
         return False
     messages.success(request, f"{named} sees the node now, and is served by it once it has accepted the price.")
     return True
@@ -141,49 +126,20 @@ def _priced_models(row: Node, now: datetime) -> list[tuple[CatalogModel, PriceVe
 
 
 def _set_price(request: ProviderRequest, model: CatalogModel, form: PrivatePriceForm, now: datetime) -> bool:
-    starts = form.cleaned_data["effective_from"]
     try:
         version = price_services.set_price(
             model=model,
             terms=form.terms(),
             actor=request.actor,
             now=now,
-            effective_from=None if starts is None else starts.astimezone(UTC),
+            effective_from=form.cleaned_data["effective_from"],
             provider=request.provider,
         )
     except DomainError as refusal:
-        form.add_error(None, f"{refusal.message}{f' ({refusal.fix})' if refusal.fix else ''}")
+        form.add_error(None, refusal.sentences)
         return False
     messages.success(request, f"Version {version.version} of your private price of {model.public_id} is set.")
     return True
-
-
-def _preview(
-    request: ProviderRequest, form: PrivatePriceForm, current: PriceVersion | None, now: datetime
-) -> dict[str, object]:
-    """Return what a request of 1,000 prompt and 500 completion tokens costs now and then, and who gets what of it."""
-    charge = charge_nano(price=form.terms(), **_SAMPLE)
-    share_bps = price_selectors.share_at(provider_id=request.provider.pk, at=now)
-    provider, platform = split_share(charge, share_bps)
-    return {
-        "now_nano": charge_nano(price=current, **_SAMPLE) if current else None,
-        "then_nano": charge,
-        "provider_nano": provider,
-        "platform_nano": platform,
-        "share_bps": share_bps,
-        "currency": settings.CURRENCY,
-    }
-
-
-def _initial(current: PriceVersion | None) -> dict[str, str]:
-    if current is None:
-        return {}
-    return {
-        "prompt": decimal_text(current.prompt_nano_per_mtok),
-        "cached": decimal_text(current.cached_nano_per_mtok),
-        "completion": decimal_text(current.completion_nano_per_mtok),
-        "request_fee": decimal_text(current.request_nano),
-    }
 
 
 urlpatterns = [
