@@ -71,6 +71,21 @@ def read(query: QueryDict, *, groups: Sequence[str], now: datetime) -> View:
     )
 
 
+def context(
+    rows: Sequence[Usage], view: View, names: Mapping[int, str], *, groups: Mapping[str, str], amount: str
+) -> dict[str, object]:
+    """Return what the pages' templates show: filters (whose money is called `amount`), chart and tables."""
+    return {
+        "view": view,
+        "filters": filters(view, groups=groups, amount=amount),
+        "labels": labels(view),
+        "series": series(rows, view, names),
+        "groups": by_group(rows, names),
+        "days": by_day(rows),
+        "total": total(rows),
+    }
+
+
 def filters(view: View, *, groups: Mapping[str, str], amount: str) -> dict[str, list[Choice]]:
     """Return the links of the three filters: days, group (name to label) and metric, whose money is called `amount`."""
     return {

@@ -3,16 +3,16 @@
 import csv
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from typing import Protocol
 
 from django.http import HttpResponseBase, JsonResponse, QueryDict, StreamingHttpResponse
 
 from portal.billing.rules.export import safe_cell
+from portal.core import clock
 from portal.metering.models import UsageRecord
 
 MOST_DAYS = 92
-FORMATS = ("csv", "json")
 Columns = Mapping[str, Callable[[UsageRecord], object]]
 
 
@@ -20,12 +20,11 @@ class BadDays(ValueError):
     """The days asked for cannot be exported; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Days:
-    """The first and the last day (UTC), both included."""
+class Records(Protocol):
+    """One owner's records of some days."""
 
-    first: date
-    last: date
+    def __call__(self, *, since: date, until: date) -> Iterable[UsageRecord]:
+        """Return those that closed on the days from `since` to `until`, both included."""
 
 
 class _Lines:
@@ -35,24 +34,28 @@ class _Lines:
         return line
 
 
-def read_days(query: QueryDict, *, now: datetime) -> Days:
-    """Return the days that the address names: `first` and `last`, by default the last thirty. Raises BadDays."""
-    last = _day(query, "last", now.date())
-    first = _day(query, "first", last - timedelta(days=29))
-    if not timedelta(0) <= last - first < timedelta(days=MOST_DAYS):
-        raise BadDays(f"first must not be after last, and not {MOST_DAYS} days or more before it")
-    return Days(first, last)
-
-
-def answer(rows: Iterable[UsageRecord], columns: Columns, *, kind: str, name: str) -> HttpResponseBase:
-    """Return the records as a CSV or JSON file."""
+def answer(query: QueryDict, *, records: Records, columns: Columns, kind: str, name: str) -> HttpResponseBase:
+    """Answer the records of the days that the address names as a CSV or JSON file, or why not."""
+    try:
+        first, last = _days(query, now=clock.now())
+    except BadDays as error:
+        return _refused(error)
+    rows, name = records(since=first, until=last), f"{name}-{first}-{last}"
     if kind == "json":
         return _file(_json(rows, columns), "application/json", f"{name}.json")
     return _file(_csv(rows, columns), "text/csv; charset=utf-8", f"{name}.csv")
 
 
-def refused(error: BadDays) -> JsonResponse:
-    """Return 400 in the shape of every other error."""
+def _days(query: QueryDict, *, now: datetime) -> tuple[date, date]:
+    """Return the first and the last day that the address names, by default the last thirty. Raises BadDays."""
+    last = _day(query, "last", now.date())
+    first = _day(query, "first", last - timedelta(days=29))
+    if not timedelta(0) <= last - first < timedelta(days=MOST_DAYS):
+        raise BadDays(f"first must not be after last, and not {MOST_DAYS} days or more before it")
+    return first, last
+
+
+def _refused(error: BadDays) -> JsonResponse:
     body = {"message": f"{error}.", "type": "invalid_request_error", "param": "first", "code": "invalid_value"}
     return JsonResponse({"error": body}, status=400)
 

@@ -1,5 +1,6 @@
 """Customer pages: one request explained, and the records of many days as a file."""
 
+from functools import partial
 from uuid import UUID
 
 from django.conf import settings
@@ -8,12 +9,11 @@ from django.shortcuts import render
 from django.urls import path
 
 from portal.billing.selectors import records, spend
-from portal.core import clock
 from portal.core.money import decimal_text
 from portal.metering.selectors import usage
 from portal.web import records_export, statuses
 from portal.web.access import OrganizationRequest, page
-from portal.web.records_export import BadDays, Columns
+from portal.web.records_export import Columns
 
 
 @page(side="customer")
@@ -32,13 +32,14 @@ def request_page(request: OrganizationRequest, request_id: UUID) -> HttpResponse
 @page(side="customer")
 def records_file(request: OrganizationRequest, kind: str) -> HttpResponseBase:
     """Answer the records of the days asked for as a file."""
-    try:
-        days = records_export.read_days(request.GET, now=clock.now())
-    except BadDays as error:
-        return records_export.refused(error)
-    rows = usage.each(organization_id=request.organization.pk, since=days.first, until=days.last)
-    name = f"requests-{days.first}-{days.last}"
-    return records_export.answer(rows, _columns(request.organization.pk), kind=kind, name=name)
+    organization = request.organization.pk
+    return records_export.answer(
+        request.GET,
+        records=partial(usage.each, organization_id=organization),
+        columns=_columns(organization),
+        kind=kind,
+        name="requests",
+    )
 
 
 def _columns(organization_id: int) -> Columns:

@@ -27,13 +27,7 @@ def usage(request: OrganizationRequest) -> HttpResponse:
     latest = list(spend.latest_requests(organization_id=request.organization.pk))
     models = spend.model_names({record.model_id for record in latest})
     context = {
-        "view": view,
-        "filters": daily.filters(view, groups=_GROUPS, amount="Charged"),
-        "labels": daily.labels(view),
-        "series": daily.series(rows, view, names),
-        "groups": daily.by_group(rows, names),
-        "days": daily.by_day(rows),
-        "total": daily.total(rows),
+        **daily.context(rows, view, names, groups=_GROUPS, amount="Charged"),
         "requests": [(record, models.get(record.model_id, "")) for record in latest],
     }
     return render(request, "customer/usage.html", context)

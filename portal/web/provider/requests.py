@@ -1,5 +1,6 @@
 """Provider pages: what the provider's nodes served, one attempt explained, and the records of many days as a file."""
 
+from functools import partial
 from uuid import UUID
 
 from django.conf import settings
@@ -8,12 +9,11 @@ from django.shortcuts import render
 from django.urls import path
 
 from portal.billing.selectors import earnings, records, spend
-from portal.core import clock
 from portal.core.money import decimal_text
 from portal.metering.selectors import usage
 from portal.web import records_export
 from portal.web.access import ProviderRequest, provider_page
-from portal.web.records_export import BadDays, Columns
+from portal.web.records_export import Columns
 
 _SHOWN = 50
 
@@ -40,13 +40,14 @@ def request_page(request: ProviderRequest, request_id: UUID) -> HttpResponse:
 @provider_page()
 def records_file(request: ProviderRequest, kind: str) -> HttpResponseBase:
     """Answer the records of the days asked for as a file; it names no customer."""
-    try:
-        days = records_export.read_days(request.GET, now=clock.now())
-    except BadDays as error:
-        return records_export.refused(error)
-    rows = usage.each(provider_id=request.provider.pk, since=days.first, until=days.last)
-    name = f"served-{days.first}-{days.last}"
-    return records_export.answer(rows, _columns(request.provider.pk), kind=kind, name=name)
+    provider = request.provider.pk
+    return records_export.answer(
+        request.GET,
+        records=partial(usage.each, provider_id=provider),
+        columns=_columns(provider),
+        kind=kind,
+        name="served",
+    )
 
 
 def _columns(provider_id: int) -> Columns:
