@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from portal.core import clock
+from portal.core.records import record
 from portal.gateway import affinity, bounds, dispatch, model_card, models_api, policy, strict_json
 from portal.gateway.auth import Door
 from portal.gateway.bounds import Bound, PromptMeasure
@@ -27,7 +28,7 @@ _KEPT_SALTS: Final = 10_000
 _STREAM_OPTIONS: Final = {"include_usage": True, "continuous_usage_stats": True}
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Terms:
     """Who asks for which model at which price, and when; `prices` are all that the request may be routed at."""
 

@@ -1,10 +1,10 @@
 """The upper bound of a request, from which its hold is made: no answer can cost more."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from portal.billing.rules import rating
+from portal.core.records import record
 from portal.gateway.contracts import ModelEntry, PriceEntry
 from portal.gateway.errors import INVALID_REQUEST, ApiError, too_long, unavailable
 from portal.gateway.fields.asked import Asked
@@ -20,7 +20,7 @@ class PromptMeasure(Protocol):
         """Return the exact prompt tokens; None where they cannot be counted now."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Bound:
     """The most tokens a request can use."""
 

@@ -9,6 +9,7 @@ from ipaddress import IPv4Network, IPv6Network
 from typing import Any, Protocol
 from uuid import UUID
 
+from portal.core.records import record
 from portal.gateway.lease_pool import Part
 from portal.gateway.purse import Purse
 from portal.metering.rules.draws import Draws
@@ -175,7 +176,7 @@ class Snapshot:
     private_nodes: Mapping[tuple[int, int], tuple[PrivateNode, ...]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class RequestFacts:
     """What settlement must know of an admitted request; `body` is the parsed, cleaned request that goes to the node."""
 
@@ -284,7 +285,7 @@ class Attempt:
             self.delivered_bytes += len(text.encode())
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Settled:
     """How an attempt was closed; token counts are the billed ones."""
 

@@ -1,7 +1,6 @@
 """What an attempt's tokens are: the prompt as the model's template renders it, the texts that were delivered."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -9,6 +8,7 @@ import orjson
 
 from portal.catalog.rules import rendering
 from portal.catalog.rules.rendering import RenderingRefused
+from portal.core.records import record
 from portal.gateway.artefacts import Artefacts, ChatTemplate
 from portal.gateway.contracts import ModelEntry
 from portal.gateway.segments import KnownCounts, Segmented
@@ -21,7 +21,7 @@ class TextTooLong(Exception):
     """The text has more bytes than may be turned into ids; its argument is how many."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Counts:
     """Exact tokens of a prompt and of the delivered texts; `extra` are end and stop tokens nobody delivers."""
 
@@ -30,7 +30,7 @@ class Counts:
     extra: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Delivered:
     """What reached the customer: one text a choice, and how many choices ended."""
 

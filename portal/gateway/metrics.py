@@ -20,6 +20,8 @@ from prometheus_client import (
 )
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from portal.core.records import record
+
 _FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
 # The buckets that OpenTelemetry advises for each of its instruments.
 _DURATION_S: Final = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
@@ -30,7 +32,7 @@ _WHAT: Final = ("gen_ai_operation_name", "gen_ai_request_model")
 _OPERATIONS: Final = {"completions": "text_completion", "embeddings": "embeddings"}
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Served:
     """One charged attempt: billed tokens, and seconds from admission to the first token and to the end."""
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from portal.core.money import MTOK, Nano
+from portal.core.records import record
 
 _HALF = MTOK // 2
 
@@ -28,7 +29,7 @@ class PriceTerms(Protocol):
         """Nano units for the request itself."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Terms:
     """A price that is not stored yet."""
 

@@ -1,17 +1,16 @@
 """What one attempt costs and earns: tokens by the counting rule, one rating, never above the hold, then the split."""
 
-from dataclasses import dataclass
-
 from portal.billing.rules import rating
 from portal.billing.rules.rating import PriceTerms
 from portal.core import money
+from portal.core.records import record
 from portal.metering.rules import counting, outcomes
 from portal.metering.rules.counting import Counted, Source
 
 NO_SOURCE = "none"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Agreed:
     """What was pinned when the attempt was opened."""
 
@@ -24,7 +23,7 @@ class Agreed:
     trusts_cached: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Observed:
     """What was seen of the attempt: the node's claims, our counts, and the bytes that reached the customer.
 
@@ -41,7 +40,7 @@ class Observed:
     expected_cached: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Bill:
     """Billed tokens and money; `charge_nano` = `provider_nano` + `platform_nano`."""
 

@@ -1,12 +1,12 @@
 """What every dialect of the API offers, and the pieces that several of them share."""
 
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 from uuid import UUID
 
 import orjson
 
 from portal.core.money import decimal_text
+from portal.core.records import record
 from portal.gateway.contracts import Settled
 from portal.gateway.errors import ApiError
 
@@ -17,7 +17,7 @@ COMMENT_PING: Final = b": ping\n"
 DONE_EVENT: Final = b"data: [DONE]\n\n"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Stamp:
     """What a dialect must know besides the request: whose answer it is, since when, in which currency it is paid."""
 
@@ -26,7 +26,7 @@ class Stamp:
     currency: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Names:
     """What every answer to one request carries. `stops`: texts that the dialect tells as reasons to end."""
 

@@ -1,9 +1,9 @@
 """What admission and relay ask of an endpoint."""
 
-from dataclasses import dataclass
 from typing import Any, Protocol
 from uuid import UUID
 
+from portal.core.records import record
 from portal.gateway.contracts import ModelEntry
 from portal.gateway.dialects.base import Dialect, Names, Stamp, Wording
 from portal.gateway.errors import Headers
@@ -21,7 +21,7 @@ class Reader(Protocol):
         """Rebuild a whole answer. Raises NodeFailed."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Translation:
     """One request in a node's words, and how its answer is put into the customer's."""
 

@@ -1,8 +1,8 @@
 """Reads one attempt's frames in their order: the head, the body, the end; every wait has its stage's deadline."""
 
-from dataclasses import dataclass
 from typing import Final
 
+from portal.core.records import record
 from portal.gateway import failures
 from portal.gateway.exchange import CustomerGone
 from portal.gateway.tunnel import frames
@@ -20,7 +20,7 @@ _FRAME_BYTES: Final = 16
 _CRUMBS: Final = 65_536
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Head:
     """The engine's status and content type, as the agent tells them."""
 

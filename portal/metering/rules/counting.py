@@ -1,7 +1,8 @@
 """How many tokens are billed: the node's claim, never more than our own count allows."""
 
-from dataclasses import dataclass
 from enum import IntEnum
+
+from portal.core.records import record
 
 _TOLERANCE_PART = 100
 # A text's tokens are not spread evenly over its bytes.
@@ -24,7 +25,7 @@ class Source(IntEnum):
         return self.name.lower()
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Counted:
     """Our own count of one field, or only the bound that bytes give. `extra` are end and stop tokens, never shown."""
 
@@ -33,7 +34,7 @@ class Counted:
     extra: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Billed:
     """The tokens that are billed and where they come from."""
 

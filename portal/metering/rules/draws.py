@@ -1,12 +1,13 @@
 """What a request's hold has of each lease, and how its charge is taken from them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from portal.core.records import record
 
 Parts = Sequence[tuple[int, int]]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Draws:
     """Parts as (lease id, nano) in the order they are spent: of credit leases, and of each budget's leases."""
 

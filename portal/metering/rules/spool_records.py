@@ -11,11 +11,12 @@ from uuid import UUID
 
 import orjson
 
+from portal.core.records import record
 from portal.metering.rules.draws import Draws, Parts
 from portal.metering.rules.usage_rows import UsageRow
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PinnedPrice:
     """The four price fields as the open record carries them."""
 
@@ -25,7 +26,7 @@ class PinnedPrice:
     request_nano: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class OpenRecord:
     """An attempt's facts; `row` holds the columns of its usage record that are known at once, `draws` its hold.
 
