@@ -7,14 +7,15 @@ import pytest
 import redis
 
 from portal.gateway.contracts import Limits
-from portal.sandbox import servers
+from portal.sandbox import processes, servers
 from tests.integration.gateway_limits.rig import gateways, key
 
 
 @pytest.fixture
 def cluster(tmp_path: Path):
     """A cluster of one node that has all slots."""
-    server = servers.start_valkey(tmp_path / "valkey", options={"cluster-enabled": "yes"})
+    options = {"cluster-enabled": "yes", "cluster-port": str(processes.free_port())}
+    server = servers.start_valkey(tmp_path / "valkey", options=options)
     with redis.Redis.from_url(server.url) as client:
         client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16_383)
         deadline = time.monotonic() + 20
