@@ -79,6 +79,9 @@ _ENTRIES: dict[str, list[list[tuple[str, str, str]]]] = {
     ],
 }
 
+# Pages that belong to an entry although their addresses do not begin with its own.
+_BELOW = {"provider:nodes": ("/provider/prices/", "/provider/deployments/")}
+
 
 def shell(request: HttpRequest) -> dict[str, object]:
     """Return the context of base.html; reads nothing that the guards have not read."""
@@ -115,7 +118,8 @@ def _groups(side: str, path: str) -> list[list[Link]]:
 def _link(path: str, name: str, route: str, icon: str) -> Link:
     url = reverse(route)
     is_home = route.endswith(":overview")
-    return Link(name=name, url=url, icon=icon, is_current=path == url if is_home else path.startswith(url))
+    is_current = path == url if is_home else path.startswith((url, *_BELOW.get(route, ())))
+    return Link(name=name, url=url, icon=icon, is_current=is_current)
 
 
 def _sides(side: str, membership: Membership | None) -> list[Link]:

@@ -2,7 +2,9 @@
 
 from datetime import datetime, timedelta
 
-from portal.accounts.models import AlertKind, KeyAlert, KeySighting, Organization
+from portal.accounts.models import AlertKind, ApiKey, KeyAlert, KeySighting, Organization, Project
+from portal.billing.models.credit import BudgetWindow
+from portal.billing.rules import windows
 from portal.billing.services import maturity, posting
 from portal.catalog.models import CatalogModel
 from portal.core.money import NANO_PER_UNIT
@@ -36,7 +38,8 @@ def fill(world: World, now: datetime) -> None:
         )
         for day in range(_DAYS):
             at = now - timedelta(days=_DAYS - day, minutes=5)
-            market.serve(prompt=90_000 + 9_000 * (day % 5), completion=40_000 + 7_000 * (day % 3), closed_at=at)
+            prompt, completion = 90_000 + 9_000 * (day % 5), 40_000 + 7_000 * (day % 3)
+            market.serve(prompt=prompt, completion=completion, closed_at=at, **_agreed(prompt, completion))
     posting.post_usage(now=now)
     maturity.mature(now=now)
     ApiKeyFactory(organization=organization, name="nightly evaluation", revoked_at=now - timedelta(days=2))
@@ -49,6 +52,7 @@ def fill(world: World, now: datetime) -> None:
         networks=["203.0.113.0/24"],
         requests_per_minute=600,
     )
+    _spend(staging, project, now)
     KeySighting.objects.create(
         key=staging, network="203.0.113.0/24", country="DE", first_seen_at=now - timedelta(days=9), last_seen_at=now
     )
@@ -63,6 +67,31 @@ def fill(world: World, now: datetime) -> None:
     _watch(nodes[0], models[0], now)
     _let(nodes[1], organization, now)
     EnrolmentTokenFactory(provider=world.provider, created_at=now, expires_at=now + timedelta(hours=1))
+
+
+def _agreed(prompt: int, completion: int) -> dict[str, int]:
+    """Return claims and counts that agree with what is billed."""
+    return {
+        "claimed_prompt_tokens": prompt,
+        "counted_prompt_tokens": prompt,
+        "claimed_completion_tokens": completion,
+        "counted_completion_tokens": completion - 1,
+    }
+
+
+def _spend(key: ApiKey, project: Project, now: datetime) -> None:
+    """Let a part of the budgets be spent."""
+    for owner, nano in ((key, 17_400_000_000), (project, 61_250_000_000)):
+        span = windows.window_of(period=owner.budget_period, zone="UTC", at=now)
+        BudgetWindow.objects.create(
+            organization=key.organization,
+            owner=owner.public_id,
+            period=owner.budget_period,
+            starts_at=span.starts_at,
+            ends_at=span.ends_at,
+            cap_nano=owner.budget_cap_nano,
+            used_nano=nano,
+        )
 
 
 def _watch(node: Node, model: CatalogModel, now: datetime) -> None:

@@ -188,7 +188,11 @@ def test_the_provider_makes_a_node_private_names_a_guest_and_this_accepts(world,
         listed = customer.get("/customer/private-nodes/").content.decode()
     shown = customer.get(f"/customer/private-nodes/{node.public_id}/").content.decode()
     customer.post(f"/customer/private-nodes/{node.public_id}/", {"decision": "accept"})
+    accepted = customer.get(f"/customer/private-nodes/{node.public_id}/").content.decode()
 
+    assert "Accept these prices" in shown
+    assert "Accept these prices" not in accepted
+    assert "It serves your requests" in accepted
     assert "there is no organization with this id" in unknown
     assert "$0.0012" in preview  # 1,000 prompt tokens at 0.4 and 500 completion tokens at 1.6 a million
     version = PriceVersion.objects.get(provider=world.provider)
