@@ -4,7 +4,7 @@ from django import forms
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import path
+from django.urls import path, reverse
 
 from portal.core import clock
 from portal.core.errors import DomainError
@@ -103,7 +103,8 @@ def remove_guest(request: OperatorRequest, node_id: str, organization: str) -> H
     if request.method == "POST":
         guests.remove_guest(node_id=node_id, organization_id=organization, actor=request.actor, now=clock.now())
         return redirect("operators:node-private", node_id=node_id)
-    return render(request, "operators/guest_remove.html", {"node": row, "organization": organization})
+    cancel = reverse("operators:node-private", args=[node_id])
+    return render(request, "nodes/guest_remove.html", {"node": row, "organization": organization, "cancel": cancel})
 
 
 @operator_page

@@ -2,7 +2,7 @@
 
 from django.http import HttpResponse
 from django.shortcuts import render
-from django.urls import path
+from django.urls import path, reverse
 
 from portal.billing.models import StatementKind
 from portal.billing.selectors.statements import Party
@@ -15,18 +15,15 @@ from portal.web.statement_pages import Shown
 @page(side="customer")
 def statements(request: OrganizationRequest) -> HttpResponse:
     """List the organization's months."""
-    return render(
-        request,
-        "customer/statements.html",
-        {"entries": statement_pages.listed(_party(request), now=clock.now())},
-    )
+    entries = statement_pages.listed(_party(request), now=clock.now())
+    return render(request, "billing/statements.html", {"entries": entries, "by_day": reverse("customer:usage")})
 
 
 @page(side="customer")
 def statement(request: OrganizationRequest) -> HttpResponse:
     """Show one month: its usage, everything else that moved credit, and the proof that it adds up."""
     shown = _shown(request)
-    return render(request, "customer/statement.html", {"shown": shown, "content": shown.content})
+    return render(request, "billing/statement.html", {"shown": shown, "content": shown.content})
 
 
 @page(side="customer")

@@ -6,7 +6,7 @@ from django import forms
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import path
+from django.urls import path, reverse
 
 from portal.accounts.models import Role
 from portal.billing.models import PriceVersion
@@ -71,7 +71,8 @@ def remove_guest(request: ProviderRequest, node_id: str, organization: str) -> H
         guests.remove_guest(node_id=row.public_id, organization_id=organization, actor=request.actor, now=clock.now())
         messages.success(request, f"{organization} no longer sees {row.name}.")
         return redirect("provider:node-private", node_id=node_id)
-    return render(request, "provider/guest_remove.html", {"node": row, "organization": organization})
+    cancel = reverse("provider:node-private", args=[node_id])
+    return render(request, "nodes/guest_remove.html", {"node": row, "organization": organization, "cancel": cancel})
 
 
 @provider_page(post_role=Role.ADMIN)

@@ -2,7 +2,7 @@
 
 from django.http import HttpResponse
 from django.shortcuts import render
-from django.urls import path
+from django.urls import path, reverse
 
 from portal.billing.models import StatementKind
 from portal.billing.selectors.statements import Party
@@ -15,18 +15,15 @@ from portal.web.statement_pages import Shown
 @provider_page()
 def statements(request: ProviderRequest) -> HttpResponse:
     """List the provider's months."""
-    return render(
-        request,
-        "provider/statements.html",
-        {"entries": statement_pages.listed(_party(request), now=clock.now())},
-    )
+    entries = statement_pages.listed(_party(request), now=clock.now())
+    return render(request, "billing/statements.html", {"entries": entries, "by_day": reverse("provider:earnings")})
 
 
 @provider_page()
 def statement(request: ProviderRequest) -> HttpResponse:
     """Show one month: what each node earned, payouts and all else, and the proof that it adds up."""
     shown = _shown(request)
-    return render(request, "provider/statement.html", {"shown": shown, "content": shown.content})
+    return render(request, "billing/statement.html", {"shown": shown, "content": shown.content})
 
 
 @provider_page()

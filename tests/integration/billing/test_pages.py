@@ -96,6 +96,7 @@ def test_an_open_month_has_a_live_statement(world, market):
     page = browser.get("/customer/statement/?month=2026-11").content.decode()
 
     assert "The month is open" in page
+    assert "Charged for usage" in page
     assert "does not add up" not in page
     assert "$0.0018" in page
     assert "2026-11" in browser.get("/customer/statements/").content.decode()
@@ -111,6 +112,7 @@ def test_a_closed_month_shows_its_number(world, market):
 
     assert "P-2026-11-0001" in listed
     assert "P-2026-11-0001" in page
+    assert "Earned for usage" in page
     assert csv.splitlines()[1] == "opening,2026-11-01T00:00:00+00:00,,,,0"
     assert csv.splitlines()[-1] == "closing,2026-12-01T00:00:00+00:00,,,,0.00144"
 
