@@ -78,9 +78,7 @@ class Admission:
             bound = await bounds.of(asked, model=terms.model, measure=self.measure)
             await self.limiter.reserve(slot, bound.prompt_tokens + bound.output_tokens)
             exchange.promise((*slot.headers, *_ignored(asked)))
-            call = self._call(
-                exchange, endpoint, translation, self._facts(exchange, endpoint, asked, terms, bound), slot
-            )
+            call = self._call(exchange, endpoint, translation, self._facts(exchange, endpoint, asked, terms, bound))
             if terms.session is not None:
                 call.affinity, call.is_session = affinity.session_key(terms.key, terms.session), True
             hold = await self.parts.credit.place(key=terms.key, nano=call.facts.hold_nano, now=terms.now)
@@ -136,9 +134,7 @@ class Admission:
             known = self.salts[organization] = digest[:_SALT_CHARS]
         return known
 
-    def _call(
-        self, exchange: Exchange, endpoint: Endpoint, translation: Translation, facts: RequestFacts, slot: Slot
-    ) -> Call:
+    def _call(self, exchange: Exchange, endpoint: Endpoint, translation: Translation, facts: RequestFacts) -> Call:
         return Call(
             exchange=exchange,
             facts=facts,
@@ -146,7 +142,6 @@ class Admission:
             names=translation.names,
             dialect=translation.dialect,
             reader=endpoint.reader,
-            slot=slot,
             affinity=affinity.affinity_key(facts.key, translation.asked.opening),
         )
 

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from portal.core.records import record
 from portal.gateway.contracts import ModelEntry
-from portal.gateway.dialects.base import Dialect, Names, Stamp, Wording
+from portal.gateway.dialects.base import OPENAI, Dialect, Names, Stamp, Wording
 from portal.gateway.errors import Headers
 from portal.gateway.fields.asked import Asked
 from portal.gateway.rewrite import Generated
@@ -53,3 +53,17 @@ class Endpoint(Protocol):
 
     def translate(self, raw: dict[str, Any], model: ModelEntry, stamp: Stamp) -> Translation:
         """Check and translate the request. Raises ApiError naming the field."""
+
+
+class InOpenAIsWords:
+    """An endpoint whose errors are put as OpenAI puts them, without headers of its own."""
+
+    def wording(self, request_id: UUID) -> Wording:
+        """Return OpenAI's."""
+        del request_id
+        return OPENAI
+
+    def headers(self, request_id: UUID) -> Headers:
+        """Return none."""
+        del request_id
+        return ()

@@ -1,33 +1,21 @@
 """POST /v1/embeddings."""
 
 from typing import Any, Final
-from uuid import UUID
 
 from portal.gateway import rewrite_vectors
 from portal.gateway.contracts import ModelEntry
-from portal.gateway.dialects.base import OPENAI, Names, Stamp, Wording
+from portal.gateway.dialects.base import Names, Stamp
 from portal.gateway.dialects.embeddings import EmbeddingsDialect
-from portal.gateway.endpoints.base import Reader, Translation
-from portal.gateway.errors import Headers
+from portal.gateway.endpoints.base import InOpenAIsWords, Reader, Translation
 from portal.gateway.fields import embeddings
 
 
-class EmbeddingsEndpoint:
+class EmbeddingsEndpoint(InOpenAIsWords):
     """Vectors of texts, charged by our own count of the prompts alone."""
 
     task: Final = "embedding"
     node_path: Final = "embeddings"
     reader: Final[Reader] = rewrite_vectors
-
-    def wording(self, request_id: UUID) -> Wording:
-        """Return OpenAI's."""
-        del request_id
-        return OPENAI
-
-    def headers(self, request_id: UUID) -> Headers:
-        """Return none."""
-        del request_id
-        return ()
 
     def translate(self, raw: dict[str, Any], model: ModelEntry, stamp: Stamp) -> Translation:
         """Check the request. Raises ApiError naming the field."""

@@ -10,11 +10,10 @@ from portal.gateway.dialects.responses import request
 from portal.gateway.dialects.responses.answer import ResponsesDialect
 from portal.gateway.dialects.responses.shell import shell
 from portal.gateway.dialects.responses.wording import RESPONSES
-from portal.gateway.endpoints.base import Reader, Translation
-from portal.gateway.errors import Headers
+from portal.gateway.endpoints.base import InOpenAIsWords, Reader, Translation
 
 
-class ResponsesEndpoint:
+class ResponsesEndpoint(InOpenAIsWords):
     """Chat in the words of OpenAI's Responses."""
 
     task: Final = "chat"
@@ -25,11 +24,6 @@ class ResponsesEndpoint:
         """Return OpenAI's, with this endpoint's names."""
         del request_id
         return RESPONSES
-
-    def headers(self, request_id: UUID) -> Headers:
-        """Return none."""
-        del request_id
-        return ()
 
     def translate(self, raw: dict[str, Any], model: ModelEntry, stamp: Stamp) -> Translation:
         """Check and translate the request. Raises ApiError naming the field."""

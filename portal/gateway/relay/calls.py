@@ -3,15 +3,13 @@
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
-from portal.gateway.contracts import Attempt, RequestFacts, Settled
+from portal.gateway.contracts import RequestFacts, Settled
 from portal.gateway.dialects.base import Dialect, Names
 from portal.gateway.endpoints.base import Reader
 from portal.gateway.exchange import Exchange
 from portal.gateway.fields.asked import Asked
-from portal.gateway.limits import Slot
-from portal.gateway.relay.upstream import Upstream
 
 _MIN_ANSWER_BYTES: Final = 262_144
 _BYTES_PER_TOKEN: Final = 512
@@ -45,7 +43,6 @@ class Call:
     names: Names
     dialect: Dialect
     reader: Reader
-    slot: Slot
     affinity: bytes | None
     used_tokens: int = 0
     pace: Pace = Pace()
@@ -65,11 +62,4 @@ class Call:
         return _MIN_ANSWER_BYTES + self.facts.output_bound_tokens * per_token + self.asked.answer_bytes
 
 
-Settle = Callable[[], Awaitable[Settled]]
-
-
-class Relay(Protocol):
-    """Carries one attempt's answer to the customer. `settle` closes the attempt as completed, once."""
-
-    async def __call__(self, call: Call, attempt: Attempt, upstream: Upstream, settle: Settle) -> None:
-        """Return when the customer has the whole answer. Raises NodeFailed or CustomerGone."""
+Settle = Callable[[], Awaitable[Settled]]  # closes the attempt as completed, once

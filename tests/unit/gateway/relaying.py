@@ -9,7 +9,6 @@ from portal.core import ids
 from portal.gateway.contracts import Attempt, RequestFacts, Settled
 from portal.gateway.dialects.base import Stamp
 from portal.gateway.endpoints.chat import ChatEndpoint
-from portal.gateway.limits import Slot
 from portal.gateway.relay import streamed, whole
 from portal.gateway.relay.calls import Call, Pace
 from portal.gateway.relay.upstream import EVENTS, JSON, Upstream
@@ -53,7 +52,6 @@ class Relayed:
             hold_nano=1,
             opened_at=0.0,
         )
-        slot = Slot()
         call = Call(
             self.customer.exchange,
             facts,
@@ -61,7 +59,6 @@ class Relayed:
             translation.names,
             translation.dialect,
             endpoint.reader,
-            slot,
             None,
             pace=self._pace,
         )
