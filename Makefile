@@ -64,9 +64,9 @@ test-vllm: $(STAMP) ## Install the CPU build of vLLM into .venv-vllm and run the
 		$(MAKE) --no-print-directory .venv-vllm/.installed && $(PYTEST) -m vllm; \
 	fi
 
-bench: $(STAMP) ## What the gateway costs beside its peers: PEERS="vllm-router litellm"
+bench: $(STAMP) ## What the gateway costs beside its peers: PEERS="vllm-router litellm"; GROWTH=1: how cost grows
 	@sh tests/bench/wrk.sh
-	@exec $(BIN)/python -m tests.bench --peers "$(PEERS)"
+	@exec $(BIN)/python -m tests.bench --peers "$(PEERS)" $(if $(filter 1,$(GROWTH)),--growth)
 
 chaos: $(STAMP) ## Kill gateways at random under load, with broken servers too: KILLS=1000, FAULTS=valkey,postgres
 	KILLS="$(KILLS)" FAULTS="$(FAULTS)" $(PYTEST) -s -m chaos tests/chaos

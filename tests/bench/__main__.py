@@ -1,4 +1,4 @@
-"""`python -m tests.bench [--peers "vllm-router litellm"]`: the figures, one JSON line each, then the table of targets."""
+"""`python -m tests.bench [--peers "vllm-router litellm"]`: the figures, one JSON line each, then the targets."""
 
 import argparse
 import sys
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from portal.sandbox import processes as children
-from tests.bench import figures, ground, peers, processes, wrk
+from tests.bench import figures, ground, growth, peers, processes, wrk
 from tests.bench.figures import Profile
 from tests.bench.ground import Ours
 from tests.bench.measure import Bench, Subject
@@ -76,14 +76,28 @@ def _compare(names: Sequence[str], bench: Bench) -> None:
         _say(row)
 
 
+def _grow(bench: Bench) -> None:
+    with ground.servers(bench.folder):
+        ours = Ours(ground.new_pool(bench.folder), bench.folder)
+        try:
+            growth.rows(ours, bench, model=MODEL, say=_say)
+        finally:
+            ours.stop()
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the bench."""
     parser = argparse.ArgumentParser(description="the gateway beside its peers, in one run")
     parser.add_argument("--peers", default="", help="names, separated by spaces: " + " ".join(peers.PACKAGES))
     parser.add_argument("--seconds", type=float, default=6.0, help="how long each measurement takes")
+    parser.add_argument("--growth", action="store_true", help="instead: how cost grows; paced streams")
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="poolhouse-bench-") as folder:
-        _compare(given.peers.split(), Bench(Path(folder), given.seconds))
+        bench = Bench(Path(folder), given.seconds)
+        if given.growth:
+            _grow(bench)
+        else:
+            _compare(given.peers.split(), bench)
 
 
 if __name__ == "__main__":

@@ -82,7 +82,9 @@ class Ours:
         """Where it listens."""
         return self.gateway.url
 
-    def connect(self, *, nodes: int = 1, batch: int = 4, tokens: int = 100, gap_s: float = 0.01) -> None:
+    def connect(
+        self, *, nodes: int = 1, batch: int = 4, tokens: int = 100, gap_s: float = 0.01, is_prompt: bool = False
+    ) -> None:
         """Replace the stand-in nodes; returns once the gateway routes to them."""
         self.disconnect()
         while len(self.machines) < nodes:
@@ -91,6 +93,7 @@ class Ours:
         file = self.folder / "sessions"
         file.write_text("\n".join(sessions), encoding="utf-8")
         options = ["--tokens-file", file, "--tokens", tokens, "--gap", gap_s, "--batch", batch]
+        options += ["--prompt"] if is_prompt else []
         argv = [sys.executable, "-m", "tests.bench.tunnel_node", self.gateway.port, *options]
         self.nodes.append(self.start(argv, "node"))
         self._await_tunnels(nodes)

@@ -74,11 +74,12 @@ class MessageReader:
 
 @dataclass(frozen=True)
 class Manner:
-    """How this node answers: its stream, the pause between tokens, how many events travel together."""
+    """How this node answers: its stream, the pause between tokens (and before the first), events a message."""
 
     stream: Stream
     gap_s: float
     batch: int
+    is_prompt: bool = False
 
     def pieces(self) -> list[tuple[int, bytes]]:
         """Return the stream as it is sent: after how many tokens' time, and which bytes."""
@@ -156,7 +157,7 @@ class Node(asyncio.Protocol):
             self._send(stream, (frames.FAIL, b'{"code":"canceled","message":""}'))
 
     def _later(self, stream: int, number: int) -> None:
-        count = self._pieces[number][0]
+        count = 0 if self._manner.is_prompt and not number else self._pieces[number][0]
         loop = asyncio.get_running_loop()
         self._streams[stream] = loop.call_later(count * self._manner.gap_s, self._write, stream, number)
 
@@ -191,8 +192,9 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=100)
     parser.add_argument("--gap", type=float, default=0.01)
     parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--prompt", action="store_true", help="send the first token at once")
     given = parser.parse_args()
-    manner = Manner(Stream(given.tokens, has_counts=True), given.gap, given.batch)
+    manner = Manner(Stream(given.tokens, has_counts=True), given.gap, given.batch, given.prompt)
     uvloop.run(_serve(given.port, given.tokens_file.read_text(encoding="utf-8").split(), manner))
 
 

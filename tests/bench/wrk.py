@@ -21,21 +21,25 @@ class Request:
     model: str
     is_stream: bool = False
 
-    def script(self) -> str:
-        """Return wrk's script."""
-        body = {
+    def body(self) -> dict[str, object]:
+        """Return the request's JSON."""
+        body: dict[str, object] = {
             "model": self.model,
             "messages": [{"role": "user", "content": "Say hello to the nice people."}],
             "max_tokens": 128,
         }
         if self.is_stream:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
+        return body
+
+    def script(self) -> str:
+        """Return wrk's script."""
         lines = (
             'wrk.method = "POST"',
             'wrk.path = "/v1/chat/completions"',
             'wrk.headers["content-type"] = "application/json"',
             f"wrk.headers['authorization'] = 'Bearer {self.key}'",
-            f"wrk.body = [[{json.dumps(body, separators=(',', ':'))}]]",
+            f"wrk.body = [[{json.dumps(self.body(), separators=(',', ':'))}]]",
         )
         return "\n".join(lines) + "\n"
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.bench import figures, wrk
+from tests.bench import figures, paced, wrk
 from tests.bench.figures import Profile, Sample, Target
 
 OURS = Profile(
@@ -110,3 +110,14 @@ def test_the_load_generators_report_is_read():
 def test_a_report_without_a_rate_is_an_error():
     with pytest.raises(wrk.LoadFailed):
         wrk.parse("unable to connect to 127.0.0.1:8022 Connection refused")
+
+
+def test_first_tokens_are_told_by_their_percentiles_and_torn_streams_are_counted():
+    seen = paced.summary([0.001 * number for number in range(101)], streams=110, whole=100)
+
+    assert (seen.streams, seen.failed) == (110, 10)
+    assert (seen.first_token_p50_ms, seen.first_token_p99_ms) == (pytest.approx(50), pytest.approx(99))
+
+
+def test_streams_that_brought_nothing_have_no_percentiles():
+    assert paced.summary([], streams=3, whole=0) == paced.Paced(3, 3, 0.0, 0.0)
