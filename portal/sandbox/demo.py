@@ -206,7 +206,7 @@ def _populate(stack: Stack, plan: Plan) -> dict[str, Any]:
     _say(f"offering {plan.offer.model}, joining and starting {', '.join(plan.names)}")
     to_join = [name for name in plan.names if not demo_nodes.has_joined(stack, name)]
     offered = {
-        "offer": plan.offer.as_json(),
+        "offers": [offer.as_json() for offer in plan.offers],
         "nodes": to_join,
         "is_external": plan.engine == "external",
         "is_house": plan.is_house,
@@ -222,7 +222,13 @@ def _populate(stack: Stack, plan: Plan) -> dict[str, Any]:
     _say(f"waiting until {plan.offer.model} is served")
     _wait_until_served(stack, world["api_key"], plan)
     longest = demo_offers.longest_output(plan.offer.context_tokens)
-    return world | {"model": plan.offer.model, "longest_output": longest, "nodes": list(plan.names)}
+    vectors = plan.vectors.model if plan.vectors else ""
+    return world | {
+        "model": plan.offer.model,
+        "vectors": vectors,
+        "longest_output": longest,
+        "nodes": list(plan.names),
+    }
 
 
 def _step(stack: Stack, name: str, given: dict[str, Any]) -> str:
@@ -264,4 +270,6 @@ def _introduce(stack: Stack, world: dict[str, Any], answer: demo_requests.Answer
     print(f"curl -N {stack.gateway_url}/v1/chat/completions \\")
     print(f"  -H 'Authorization: Bearer {world['api_key']}' -H 'Content-Type: application/json' \\")
     print(f"  -d '{body}'\n")
+    if world["vectors"]:
+        print(f"Vectors: POST {stack.gateway_url}/v1/embeddings with the model {world['vectors']}\n")
     print(f"Running as process {os.getpid()}; stop with Ctrl-C. Break it: make demo-break WHAT=gateway", flush=True)

@@ -36,19 +36,27 @@ class Plan:
     config: str = ""
     profile: str = ""
     settings: dict[str, Any] = field(default_factory=dict)
+    vectors: Offer | None = None
     max_concurrency: int = 32
     is_house: bool = False
     ready_s: float = 60.0
 
     @property
+    def offers(self) -> list[Offer]:
+        """Return the models the catalogue must have."""
+        return [self.offer] if self.vectors is None else [self.offer, self.vectors]
+
+    @property
     def deployment(self) -> dict[str, Any]:
         """Return what the deploy step is given."""
+        settings = {self.offer.model: self.settings}
+        if self.vectors is not None:
+            settings[self.vectors.model] = {"embedding_dimensions": self.vectors.embedding_dimensions}
         return {
             "nodes": list(self.names),
             "engine": self.engine,
-            "settings": self.settings,
             "max_concurrency": self.max_concurrency,
-            "model": self.offer.model,
+            "models": settings,
         }
 
 
@@ -62,6 +70,7 @@ def plan(engine: str, engine_url: str) -> Plan:
         names=SIMULATED,
         engine="simulate",
         offer=demo_offers.simulated(),
+        vectors=demo_offers.simulated_vectors(),
         profile="rtx4090x2",
         settings={"tokens_per_second": 60},
     )

@@ -1,4 +1,4 @@
-"""What the demo sells: the simulator's model, the one that a running server serves, or a real vLLM's."""
+"""What the demo sells: the simulator's models, the one that a running server serves, or a real vLLM's."""
 
 import hashlib
 import json
@@ -23,7 +23,10 @@ class EngineMissing(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A catalogue model as the demo offers it; tokenizer and template are files."""
+    """A catalogue model as the demo offers it; tokenizer and template are files.
+
+    With `embedding_dimensions` it makes vectors of that length, and needs no template.
+    """
 
     model: str
     name: str
@@ -34,6 +37,7 @@ class Offer:
     template: str
     dtype: str = "auto"
     served_name: str = ""
+    embedding_dimensions: int | None = None
     engine_args: Mapping[str, Any] | None = None
 
     def as_json(self) -> dict[str, Any]:
@@ -53,6 +57,22 @@ def simulated() -> Offer:
         tokenizer=str(tokenizer),
         template=str(template),
         dtype="bfloat16",
+    )
+
+
+def simulated_vectors() -> Offer:
+    """Return the simulator's embedding model."""
+    tokenizer = DEMO_MODEL / "tokenizer.json"
+    return Offer(
+        model="demo/embed-256",
+        name="Demo Embed 256",
+        source="built in",
+        digest=hashlib.sha256(tokenizer.read_bytes()).hexdigest(),
+        context_tokens=_USUAL_CONTEXT,
+        tokenizer=str(tokenizer),
+        template="",
+        dtype="bfloat16",
+        embedding_dimensions=256,
     )
 
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +77,7 @@ def seed(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def offer(given: dict[str, Any]) -> dict[str, Any]:
-    """Put the model into the catalogue where it is not there yet; return whose the nodes are, and a token for each."""
+    """Put the models into the catalogue where they are missing; return whose the nodes are, and a token for each."""
     from portal.accounts.models import User
     from portal.catalog.models import CatalogModel
     from portal.core import clock
@@ -85,8 +86,9 @@ def offer(given: dict[str, Any]) -> dict[str, Any]:
     now = clock.now()
     operator = User.objects.get(email=given["operator"])
     provider = _house(operator, now=now) if given["is_house"] else Provider.objects.get(public_id=given["provider"])
-    if not CatalogModel.objects.filter(public_id=given["offer"]["model"]).exists():
-        _model(given["offer"], actor=_actor(operator), now=now)
+    for offered in given["offers"]:
+        if not CatalogModel.objects.filter(public_id=offered["model"]).exists():
+            _model(offered, actor=_actor(operator), now=now)
     if given["is_external"] and not provider.may_use_external_engine:
         _allow_external(provider, operator=_actor(operator), now=now)
     owner = _member(provider.organization)
@@ -95,28 +97,28 @@ def offer(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def deploy(given: dict[str, Any]) -> dict[str, Any]:
-    """Tell the provider's enrolled nodes to run the model; return the deployments by node name."""
+    """Tell the provider's enrolled nodes to run the models; return the deployments by node name."""
     from portal.catalog.models import CatalogModel
     from portal.core import clock
     from portal.nodes.models import Deployment, EngineKind, Node
     from portal.nodes.services import deployments
 
-    model = CatalogModel.objects.get(public_id=given["model"])
+    models = {row: given["models"][row.public_id] for row in CatalogModel.objects.filter(public_id__in=given["models"])}
     nodes = Node.objects.filter(provider__public_id=given["provider"], name__in=given["nodes"]).order_by("name", "id")
-    made = {}
-    for node in nodes:
+    made: dict[str, list[str]] = {}
+    for node, (model, settings) in product(nodes, models.items()):
         known = Deployment.objects.filter(node=node, model=model).first()
         if known is None:
             known = deployments.deploy(
                 node=node,
                 model=model,
                 engine=EngineKind(given["engine"]),
-                settings=given.get("settings", {}),
+                settings=settings,
                 max_concurrency=int(given["max_concurrency"]),
                 actor=_actor(_member(node.provider.organization)),
                 now=clock.now(),
             )
-        made[node.name] = known.public_id
+        made.setdefault(node.name, []).append(known.public_id)
     return {"deployments": made}
 
 
@@ -146,10 +148,10 @@ def _member(organization: "Organization") -> "User":
 
 def _model(offered: dict[str, Any], *, actor: "Actor", now: datetime) -> None:
     from portal.billing.services import prices
-    from portal.catalog.models import ArtefactKind
+    from portal.catalog.models import ArtefactKind, ModelTask
     from portal.catalog.services import artefacts, models
 
-    template = demo_offers.template_text(Path(offered["template"]))
+    dimensions = offered["embedding_dimensions"]
     tokenizer = Path(offered["tokenizer"]).read_bytes()
     longest = demo_offers.longest_output(int(offered["context_tokens"]))
     spec = models.ModelSpec(
@@ -164,14 +166,26 @@ def _model(offered: dict[str, Any], *, actor: "Actor", now: datetime) -> None:
         max_output_tokens=longest,
         default_output_tokens=min(_USUAL_OUTPUT, longest),
         dtype=offered["dtype"],
+        task=ModelTask.CHAT if dimensions is None else ModelTask.EMBEDDING,
+        embedding_dimensions=dimensions,
         tokenizer=artefacts.add_artefact(kind=ArtefactKind.TOKENIZER, content=tokenizer, now=now).sha256,
-        chat_template=artefacts.add_artefact(kind=ArtefactKind.CHAT_TEMPLATE, content=template, now=now).sha256,
+        chat_template=_template(offered["template"], now=now),
         engine_args=offered["engine_args"] or {},
-        supported_parameters=_SUPPORTED,
+        supported_parameters=_SUPPORTED if dimensions is None else _SUPPORTED_BY_VECTORS,
     )
     models.create_model(spec=spec, actor=actor, now=now)
     model = models.activate_model(public_id=spec.public_id, actor=actor, now=now)
     prices.set_price(model=model, terms=DemoPrice(), actor=actor, now=now)
+
+
+def _template(path: str, *, now: datetime) -> str | None:
+    from portal.catalog.models import ArtefactKind
+    from portal.catalog.services import artefacts
+
+    if not path:
+        return None
+    content = demo_offers.template_text(Path(path))
+    return str(artefacts.add_artefact(kind=ArtefactKind.CHAT_TEMPLATE, content=content, now=now).sha256)
 
 
 def _allow_external(provider: "Provider", *, operator: "Actor", now: datetime) -> None:
@@ -292,6 +306,7 @@ def _token(provider: "Provider", owner: "User", *, label: str, now: datetime) ->
 
 _SIDES = ("operator", "provider", "customer")
 _SUPPORTED = ("temperature", "top_p", "stop", "seed", "tools", "tool_choice", "response_format", "structured_outputs")
+_SUPPORTED_BY_VECTORS = ("dimensions", "encoding_format")
 _STEPS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "seed": seed,
     "offer": offer,

@@ -173,7 +173,7 @@ def when_the_operator_approves(operator: Person) -> str:
 
 def given_a_priced_model(stack: Stack, provider: str) -> None:
     given = {
-        "offer": demo_offers.simulated().as_json(),
+        "offers": [demo_offers.simulated().as_json()],
         "nodes": [],
         "is_house": False,
         "is_external": False,

@@ -16,7 +16,7 @@ from poolhouse_agent.protocol.messages import Desired
 
 _START_S = 30.0
 _STOP_S = 3.0
-_SETTINGS = {"tokens_per_second": (1, 100_000)}
+_SETTINGS = {"tokens_per_second": (1, 100_000), "embedding_dimensions": (1, 8192)}
 
 
 class SimulatedEngine:
@@ -32,7 +32,7 @@ class SimulatedEngine:
             sys.executable, "-m", "poolhouse_agent.simulate",
             "--port", str(self._port), "--model", desired.model, "--behaviour", behaviour,
             "--behaviour-file", str(behaviour_file), "--context", str(desired.context_tokens),
-            "--max-num-seqs", str(desired.max_concurrency), *_speed(desired),
+            "--max-num-seqs", str(desired.max_concurrency), *_flags(desired),
         ]  # fmt: skip
         self._process = ChildProcess(argv=argv, environ=_environment(), folder=folder)
 
@@ -64,13 +64,13 @@ class SimulatedEngine:
         await self._process.stop(grace_s=_STOP_S)
 
 
-def _speed(desired: Desired) -> list[str]:
+def _flags(desired: Desired) -> list[str]:
     arguments = []
     for name, value in desired.settings.items():
         low, high = _SETTINGS.get(name, (1, 0))
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
             raise EngineError("engine_argument_refused", f"setting {name[:64]!r}")
-        arguments += ["--tokens-per-second", str(value)]
+        arguments += [f"--{name.replace('_', '-')}", str(value)]
     return arguments
 
 

@@ -7,6 +7,7 @@ from portal.core.errors import DomainError, InvalidValue
 
 MAX_CONCURRENCY = 4096
 _FASTEST_SIMULATION = 100_000  # tokens a second
+_LONGEST_SIMULATED_VECTOR = 8192
 _LEAST_SHARE, _MOST_SHARE = 0.3, 0.97  # of a card's memory
 _GPU = re.compile(r"GPU-[0-9a-fA-F-]{8,60}")
 
@@ -64,4 +65,5 @@ _SETTINGS: Mapping[str, Callable[[object], bool]] = {
     "gpu_memory_utilization": lambda value: type(value) in {int, float} and _is_share(value),
     "tensor_parallel_size": lambda value: type(value) is int and value in {1, 2, 4, 8},
     "tokens_per_second": lambda value: type(value) is int and 1 <= value <= _FASTEST_SIMULATION,
+    "embedding_dimensions": lambda value: type(value) is int and 1 <= value <= _LONGEST_SIMULATED_VECTOR,
 }
