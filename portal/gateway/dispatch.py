@@ -9,7 +9,7 @@ from typing import Final
 import orjson
 
 from portal.core import ids
-from portal.gateway import failures
+from portal.gateway import failures, refusals
 from portal.gateway.breaker import Verdict
 from portal.gateway.capacity import NoCapacity
 from portal.gateway.contracts import Attempt, Hold, Settled, Snapshot
@@ -24,7 +24,7 @@ from portal.gateway.relay.calls import Call
 from portal.gateway.relay.upstream import EVENTS, JSON, Upstream
 from portal.gateway.retry_budget import RetryBudget
 from portal.gateway.routing import Choice, Router
-from portal.gateway.settlement import Settlement
+from portal.gateway.settlement import Settlement, SpoolUnavailable
 from portal.gateway.tunnel import frames
 from portal.gateway.tunnel.connection import BodyTooLarge
 from portal.gateway.tunnel.hub import TunnelHub
@@ -63,6 +63,9 @@ async def serve(call: Call, parts: Parts, snapshot: Snapshot, hold: Hold) -> Non
     """
     try:
         failed = await _try_nodes(call, parts, snapshot, hold)
+    except SpoolUnavailable as error:
+        log.error("dispatch.not_recorded", extra={"reason": error.sentences})  # noqa: TRY400  its reason says it all
+        raise refusals.unrecorded() from error
     finally:
         if hold.is_open:
             parts.credit.release(hold, 0)

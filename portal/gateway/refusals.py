@@ -98,6 +98,11 @@ def billing_unavailable() -> BillingUnavailable:
     )
 
 
+def unrecorded() -> BillingUnavailable:
+    """Return the refusal for a spool that cannot be written; why not is the operator's to read."""
+    return BillingUnavailable("Usage cannot be recorded right now, so nothing is charged.", fix="Retry shortly.")
+
+
 def ended(refusal: MoneyRefused) -> MoneyRefused:
     """Return the refusal as it ends a stream: what was delivered is charged, and no more."""
     return type(refusal)(

@@ -59,6 +59,10 @@ def test_a_full_disk_admits_nothing_and_loses_nothing(pool: Pool) -> None:
         served = until("requests are served again", lambda: _served(client))
 
     assert (refused.status_code, refused.json()["error"]["code"]) == (503, "billing_unavailable")
+    assert (
+        refused.json()["error"]["message"]
+        == "Usage cannot be recorded right now, so nothing is charged. Retry shortly."
+    )
     assert refused.headers["retry-after"] == "2"
     assert text[-2] == "data: [DONE]"
     assert known == 0
