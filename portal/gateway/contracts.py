@@ -172,7 +172,6 @@ class Snapshot:
     models: Mapping[str, ModelEntry]
     nodes: Mapping[int, NodeEntry]
     nodes_by_model: Mapping[int, tuple[NodeEntry, ...]]
-    loaded_at: float
     private_nodes: Mapping[tuple[int, int], tuple[PrivateNode, ...]] = field(default_factory=dict)
 
 

@@ -16,7 +16,7 @@ from portal.nodes.selectors import for_gateway as nodes
 from portal.providers.selectors import for_gateway as providers
 from portal.trust.selectors import for_gateway as trust
 
-EMPTY: Final = Snapshot(keys={}, models={}, nodes={}, nodes_by_model={}, loaded_at=0.0)
+EMPTY: Final = Snapshot(keys={}, models={}, nodes={}, nodes_by_model={})
 
 
 class SnapshotLoader:
@@ -30,12 +30,9 @@ class SnapshotLoader:
 
     def load(self, *, now: datetime) -> Snapshot:
         """Return the snapshot of now; the same object where nothing changed. Raises django.db.Error."""
-        before = self._snapshot
         self._read_keys()
         self._read_models(now)
         self._read_nodes(now)
-        if self._snapshot is not before:
-            self._snapshot = replace(self._snapshot, loaded_at=now.timestamp())
         return self._snapshot
 
     def _read_keys(self) -> None:

@@ -91,7 +91,6 @@ def snapshot(*nodes: NodeEntry, key: KeyEntry | None = None, model: ModelEntry |
         models={offered.public_id: offered},
         nodes={node.id: node for node in nodes},
         nodes_by_model={offered.id: serving},
-        loaded_at=0.0,
     )
 
 
