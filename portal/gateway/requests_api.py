@@ -3,17 +3,16 @@
 from typing import Any, Final
 from uuid import UUID
 
+from portal.billing.rules import answer_ids
 from portal.billing.selectors import records
 from portal.gateway.errors import INVALID_REQUEST, ApiError
 
 _SECONDS_UNTIL_SETTLED: Final = 2.0
-# The ids that our answers carry: a request's UUID behind the prefix of its API.
-_PREFIXES: Final = (records.PREFIX, "cmpl-", "embd-", "msg_", "resp_")
 
 
 def parse_id(text: str) -> UUID:
     """Return the request id from an answer's id or a bare UUID. Raises ApiError request_not_found."""
-    bare = next((text.removeprefix(prefix) for prefix in _PREFIXES if text.startswith(prefix)), text)
+    bare = next((text.removeprefix(prefix) for prefix in answer_ids.PREFIXES if text.startswith(prefix)), text)
     try:
         return UUID(bare)
     except ValueError as error:

@@ -8,13 +8,13 @@ from uuid import UUID
 
 from portal.billing.models import UsagePosting
 from portal.billing.rules import rating
+from portal.billing.rules.answer_ids import answer_id
 from portal.billing.selectors.price_versions import price_version
 from portal.core.money import decimal_text, per_token_text
 from portal.metering.models import UsageRecord
 from portal.metering.selectors import usage
 from portal.nodes.models import Node
 
-PREFIX = "chatcmpl-"
 _SHOWN_ROUTING = (
     "by",
     "pool",
@@ -35,7 +35,7 @@ def for_customer(*, organization_id: int, request_id: UUID, currency: str) -> di
         return None
     last = rows[-1]
     return {
-        "id": f"{PREFIX}{request_id}",
+        "id": answer_id(endpoint=last.endpoint, request_id=request_id),
         "object": "request",
         "client_request_id": last.client_request_id or None,
         "endpoint": f"/v1/{last.endpoint}",
