@@ -31,6 +31,7 @@ def test_known_settings_pass():
         "gpu_uuids": ["GPU-5b6d6a7e-0000-0000-0000-000000000001"],
         "gpu_memory_utilization": 0.9,
         "tensor_parallel_size": 2,
+        "embedding_dimensions": 256,
     }
 
     assert deployments.require_settings(given) == given
@@ -47,6 +48,9 @@ def test_known_settings_pass():
         {"gpu_memory_utilization": 1.5},
         {"gpu_memory_utilization": True},
         {"tensor_parallel_size": 3},
+        {"embedding_dimensions": 0},
+        {"embedding_dimensions": 8193},
+        {"embedding_dimensions": "256"},
         {"tensor_parallel_size": "2"},
     ],
 )
