@@ -51,6 +51,7 @@ class Admission:
     salt_key: bytes
     currency: str
     salts: dict[str, str] = field(default_factory=dict)
+    running: set[Exchange] = field(default_factory=set)
 
     async def serve(self, endpoint: Endpoint, exchange: Exchange, snapshot: Snapshot) -> None:
         """Admit the request and answer it in the endpoint's words. Raises ApiError."""
@@ -83,8 +84,10 @@ class Admission:
                 call.affinity, call.is_session = affinity.session_key(terms.key, terms.session), True
             hold = await self.parts.credit.place(key=terms.key, nano=call.facts.hold_nano, now=terms.now)
             exchange.watch()
+            self.running.add(exchange)
             await dispatch.serve(call, self.parts, snapshot, hold)
         finally:
+            self.running.discard(exchange)
             exchange.stop_watching()
             self.limiter.leave(slot, used_tokens=call.used_tokens if call is not None else 0)
 

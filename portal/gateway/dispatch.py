@@ -147,7 +147,8 @@ class _Attempt:
             await relay(self._call, self._attempt, upstream, self._complete)
             outcome, verdict = _COMPLETED, Verdict.SUCCESS
         except CustomerGone:
-            outcome, code = _ABORT, "customer_gone"
+            cut_by = self._call.exchange.cut_by
+            outcome, code = (_ABORT, "customer_gone") if cut_by is None else (_CRASH, cut_by.code)
             raise
         except MoneyRefused as refusal:
             outcome, code = _CREDIT_END, refusal.code

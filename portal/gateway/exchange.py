@@ -78,6 +78,7 @@ class Exchange:
         "_started",
         "_watch",
         "client_request_id",
+        "cut_by",
         "error_code",
         "has_started",
         "headers",
@@ -110,6 +111,7 @@ class Exchange:
         self.status = 0
         self.error_code = ""
         self.is_gone = False
+        self.cut_by: ApiError | None = None
         self.waited_s = 0.0  # for the customer to read; deadlines of nodes leave it out
         self.wording: Wording = OPENAI
         self._standing: Headers = ()
@@ -161,8 +163,14 @@ class Exchange:
     def interrupts(self, reader: Interruptible | None) -> None:
         """Name whom a leaving customer interrupts."""
         self._interrupts = reader
-        if self.is_gone and reader is not None:
+        if reader is not None and (self.is_gone or self.cut_by is not None):
             reader.interrupt()
+
+    def cut(self, error: ApiError) -> None:
+        """End the answer with this error, though its customer still waits: its relay stops as if he had left."""
+        self.cut_by = error
+        if self._interrupts is not None:
+            self._interrupts.interrupt()
 
     def stop_watching(self) -> None:
         """End the watch."""

@@ -11,7 +11,7 @@ from typing import Final
 from django.conf import settings
 from django.db import DatabaseError
 
-from portal.gateway import dispatch
+from portal.gateway import dispatch, errors
 from portal.gateway.addresses import AddressBook
 from portal.gateway.admission import Admission
 from portal.gateway.auth import Door
@@ -41,6 +41,7 @@ log = logging.getLogger(__name__)
 
 _WATCH_S: Final = 0.2
 _TOUCH_EVERY: Final = 50
+_CUT_S: Final = 5.0
 
 
 class GatewayProcess:
@@ -124,13 +125,26 @@ class GatewayProcess:
         return self._watcher is not None and not self._watcher.done()
 
     async def drain(self) -> None:
-        """Admit nothing more, send the agents elsewhere and wait for running requests, at most `drain_s`."""
+        """Admit nothing more, send the agents elsewhere and wait for running requests, at most `drain_s`.
+
+        Answers that take longer end with an error that says so, paid for as far as they came.
+        """
         self.is_draining = True
         await self.hub.go_away()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self.config.drain_s):
+        if not await self._is_idle_within(self.config.drain_s):
+            for exchange in list(self.admission.running):
+                message = "This gateway process is restarting, and this answer took longer than it could wait; retry."
+                exchange.cut(errors.unavailable("draining", message, retry_after_s=1.0))
+            await self._is_idle_within(_CUT_S)
+
+    async def _is_idle_within(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
                 await self.limiter.until_idle()
                 await self.hub.until_idle()
+        except TimeoutError:
+            return False
+        return True
 
     async def stop(self) -> None:
         """Stop the parts in the reverse order; what is spooled stays spooled."""

@@ -53,7 +53,8 @@ async def serve(
         check_headers(scope["headers"])
         await _route(process, exchange)
     except CustomerGone:
-        return
+        if exchange.cut_by is not None:
+            await _refuse(exchange, exchange.cut_by)
     except ApiError as error:
         await _refuse(exchange, error)
     except DomainError as error:

@@ -8,4 +8,4 @@ EMAIL_URL = "memory:"
 globals().update(mail.settings(EMAIL_URL))
 CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
 ACCOUNT_RATE_LIMITS = False
-METRICS_TOKEN = "the-suites-own"
+METRICS_TOKEN = "the-suites-own"  # noqa: S105  it opens nothing but a test's page

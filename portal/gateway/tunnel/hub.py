@@ -131,7 +131,7 @@ class TunnelHub:
 
     async def until_idle(self) -> None:
         """Wait until no stream runs on our tunnels, a peer's neither."""
-        while any(tunnel.mux.open_streams for tunnel in self.tunnels.values()):
+        while any(tunnel.mux.open_streams for tunnel in self.tunnels.values()):  # noqa: ASYNC110  streams have no event
             await asyncio.sleep(_IDLE_LOOK_S)
 
     async def go_away(self) -> None:

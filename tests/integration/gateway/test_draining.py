@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from portal.metering.models import UsageRecord
 from tests.fakes import scripts
 from tests.integration.gateway.pool import MODEL, Gateway, Pool, until
 
@@ -80,4 +81,8 @@ def test_the_time_to_drain_is_bounded(pool: Pool) -> None:
         rest = "".join(lines)
 
     assert "[DONE]" not in rest
+    assert '"code":"draining"' in rest
     assert going.process.wait(15) == -signal.SIGTERM
+    record = until("its record", UsageRecord.objects.filter(error_code="draining").first)
+    assert (record.outcome, record.completion_tokens) == ("platform_crash", 2)
+    assert record.charge_nano > 0
