@@ -256,6 +256,35 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(
+                        models.F("organization"),
+                        django.db.models.functions.text.Lower("name"),
+                        condition=models.Q(("archived_at", None)),
+                        name="project_name_once",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(
+                                ("requests_per_minute__isnull", True), ("requests_per_minute__gt", 0), _connector="OR"
+                            ),
+                            models.Q(
+                                ("tokens_per_minute__isnull", True), ("tokens_per_minute__gt", 0), _connector="OR"
+                            ),
+                            models.Q(
+                                ("parallel_requests__isnull", True), ("parallel_requests__gt", 0), _connector="OR"
+                            ),
+                            models.Q(("budget_cap_nano__isnull", True), ("budget_cap_nano__gt", 0), _connector="OR"),
+                        ),
+                        name="project_limits_positive",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("budget_period__in", ["day", "week", "month", "lifetime"])),
+                        name="project_period_known",
+                    ),
+                ],
+            },
         ),
         migrations.CreateModel(
             name="ApiKey",
@@ -459,34 +488,6 @@ class Migration(migrations.Migration):
                     ),
                 ],
             },
-        ),
-        migrations.AddConstraint(
-            model_name="project",
-            constraint=models.UniqueConstraint(
-                models.F("organization"),
-                django.db.models.functions.text.Lower("name"),
-                condition=models.Q(("archived_at", None)),
-                name="project_name_once",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="project",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(("requests_per_minute__isnull", True), ("requests_per_minute__gt", 0), _connector="OR"),
-                    models.Q(("tokens_per_minute__isnull", True), ("tokens_per_minute__gt", 0), _connector="OR"),
-                    models.Q(("parallel_requests__isnull", True), ("parallel_requests__gt", 0), _connector="OR"),
-                    models.Q(("budget_cap_nano__isnull", True), ("budget_cap_nano__gt", 0), _connector="OR"),
-                ),
-                name="project_limits_positive",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="project",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("budget_period__in", ["day", "week", "month", "lifetime"])),
-                name="project_period_known",
-            ),
         ),
         migrations.AddConstraint(
             model_name="apikey",
