@@ -41,10 +41,11 @@ def of_process(pid: int, name: str) -> dict[str, float]:
     memory = {}
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
         label, _, rest = line.partition(":")
-        if label in {"Rss", "Pss"}:
+        if label in {"Rss", "Anonymous"}:
             memory[label.lower()] = int(rest.split()[0]) / _MIB
     return {
-        f"{name} pss_mib": memory["pss"],
+        # Not PSS: pages of files that other processes share seem to grow when those end.
+        f"{name} own_mib": memory["anonymous"],
         f"{name} rss_mib": memory["rss"],
         f"{name} files": len(os.listdir(f"/proc/{pid}/fd")),  # noqa: PTH208  links to sockets are not paths
         f"{name} threads": len(os.listdir(f"/proc/{pid}/task")),  # noqa: PTH208

@@ -28,7 +28,7 @@ KINDS = ("plain", "plain", "stream", "stream", "abort", "bad")
 TABLES = ("metering_usagerecord", "billing_usageposting", "billing_creditlease", "metering_spool", "nodes_tunnel")
 # What each figure may grow by after the warm-up: at once (noise), and an hour.
 ALLOWED: Final = {
-    "pss_mib": (3.0, 6.0),
+    "own_mib": (3.0, 6.0),
     "rss_mib": (4.0, 6.0),
     "files": (6.0, 2.0),
     "threads": (2.0, 0.0),
