@@ -176,6 +176,13 @@ class Pool:
         )
         return made.text
 
+    def known_key(self, gateway: Gateway, organization: Organization, **terms: Any) -> str:
+        """Return the text of a new key once the gateway knows it."""
+        key = self.new_key(organization, **terms)
+        with self.client(gateway, key) as client:
+            until("the key is known", lambda: client.get("/v1/models").status_code == 200)
+        return key
+
     def machine(self, *, node_class: str = NodeClass.CONTRACTED, concurrency: int = 32) -> Machine:
         secret = Ed25519PrivateKey.generate()
         public = base64.b64encode(secret.public_key().public_bytes_raw()).decode()

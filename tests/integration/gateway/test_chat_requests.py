@@ -13,7 +13,7 @@ from portal.core.money import decimal_text
 from tests.factories.billing import TERMS
 from tests.fakes import scripts
 from tests.fakes.scripted_node import ScriptedNode
-from tests.integration.gateway.pool import MODEL, Gateway, Pool, until
+from tests.integration.gateway.pool import MODEL, Gateway, Pool
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -168,7 +168,7 @@ def test_the_request_can_be_read_back_by_its_owner_alone(client: httpx.Client, p
     assert body["attempts"][0]["routing"]["by"] == "only"
     assert [line["label"] for line in body["price"]["lines"]] == ["prompt tokens", "completion tokens"]
 
-    with pool.client(gateway, key=pool.new_key(pool.organization(0))) as stranger:
+    with pool.client(gateway, key=pool.known_key(gateway, pool.organization(0))) as stranger:
         for text in (request_id, f"chatcmpl-{request_id}", "nonsense"):
             assert stranger.get(f"/v1/requests/{text}").status_code == 404
 
@@ -196,8 +196,7 @@ def test_health_needs_no_key(gateway: Gateway) -> None:
 
 
 def test_a_key_tells_its_terms(pool: Pool, gateway: Gateway) -> None:
-    with pool.client(gateway, key=pool.new_key(pool.customer, budget=Budget(5_000_000_000))) as client:
-        until("the key is known", lambda: client.get("/v1/key").status_code == 200, 3)
+    with pool.client(gateway, key=pool.known_key(gateway, pool.customer, budget=Budget(5_000_000_000))) as client:
         told = client.get("/v1/key").json()
 
     assert told["organization"] == pool.customer.public_id

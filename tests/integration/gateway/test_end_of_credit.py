@@ -58,7 +58,7 @@ def _stream(pool: Pool, gateway: Gateway, key: str) -> tuple[httpx.Response, str
 def test_a_stream_ends_in_the_band_where_the_credit_does(pool: Pool, gateway: Gateway) -> None:
     customer = pool.organization(CREDIT)
 
-    answer, text, events = _stream(pool, gateway, pool.new_key(customer))
+    answer, text, events = _stream(pool, gateway, pool.known_key(gateway, customer))
 
     assert answer.status_code == 200
     (event,) = events
@@ -78,7 +78,7 @@ def test_a_stream_ends_in_the_band_where_the_credit_does(pool: Pool, gateway: Ga
 def test_a_stream_ends_in_the_band_where_the_keys_budget_does(pool: Pool, gateway: Gateway) -> None:
     customer = pool.organization(100 * CREDIT)
 
-    answer, _, events = _stream(pool, gateway, pool.new_key(customer, budget=Budget(CREDIT)))
+    answer, _, events = _stream(pool, gateway, pool.known_key(gateway, customer, budget=Budget(CREDIT)))
 
     (event,) = events
     assert event["error"]["code"] == "key_budget_exhausted"

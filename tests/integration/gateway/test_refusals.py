@@ -228,24 +228,21 @@ def _call(arguments: str) -> dict[str, Any]:
 
 
 def test_no_credit(pool: Pool, gateway: Gateway) -> None:
-    with pool.client(gateway, key=pool.new_key(pool.organization(0))) as poor:
-        until("the key is known", lambda: poor.get("/v1/models").status_code == 200, 3)
+    with pool.client(gateway, key=pool.known_key(gateway, pool.organization(0))) as poor:
         error = _refused(poor.post("/v1/chat/completions", json=GOOD), 402, "credit_balance_exhausted")
 
     assert error["type"] == "insufficient_quota"
 
 
 def test_a_key_whose_budget_is_spent(pool: Pool, gateway: Gateway) -> None:
-    with pool.client(gateway, key=pool.new_key(pool.customer, budget=Budget(1))) as capped:
-        until("the key is known", lambda: capped.get("/v1/models").status_code == 200, 3)
+    with pool.client(gateway, key=pool.known_key(gateway, pool.customer, budget=Budget(1))) as capped:
         _refused(capped.post("/v1/chat/completions", json=GOOD), 402, "key_budget_exhausted")
 
 
 def test_refusals_leave_no_record_and_no_hold(pool: Pool, gateway: Gateway) -> None:
     other = pool.gateway(index=1)
     organization = pool.organization(NANO_PER_UNIT)
-    with pool.client(other, key=pool.new_key(organization)) as client:
-        until("the key is known", lambda: client.get("/v1/models").status_code == 200, 3)
+    with pool.client(other, key=pool.known_key(other, organization)) as client:
         for content in (b"{", orjson.dumps(GOOD | {"n": 9}), orjson.dumps(GOOD | {"model": "no/such"})):
             assert client.post("/v1/chat/completions", content=content).status_code in {400, 404}
         assert client.post("/v1/chat/completions", json=GOOD).status_code == 200

@@ -15,7 +15,7 @@ from tests.fakes import scripts, texts
 from tests.fakes.scripted_node import Reply, ScriptedNode
 from tests.integration.gateway import embedding
 from tests.integration.gateway.embedding import EMBED
-from tests.integration.gateway.pool import MODEL, Gateway, Pool, until
+from tests.integration.gateway.pool import MODEL, Gateway, Pool
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -234,8 +234,7 @@ def test_vectors_of_another_length_are_refused_and_cost_nothing(
 @pytest.mark.parametrize("path", ["/v1/completions", "/v1/embeddings"])
 def test_no_metered_path_is_free_of_credit(pool: Pool, gateway: Gateway, client: httpx.Client, path: str) -> None:
     organization = pool.organization(0)
-    with pool.client(gateway, key=pool.new_key(organization)) as poor:
-        until("the key is known", lambda: poor.get("/v1/models").status_code == 200)
+    with pool.client(gateway, key=pool.known_key(gateway, organization)) as poor:
         response = poor.post(path, json=ENDPOINTS[path])
 
     assert (response.status_code, response.json()["error"]["code"]) == (402, "credit_balance_exhausted")

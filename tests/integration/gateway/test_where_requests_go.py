@@ -201,8 +201,7 @@ def test_without_its_private_node_a_request_goes_to_the_pool_unless_the_key_forb
 def test_nobody_else_is_served_by_a_private_node(pool: Pool, gateway: Gateway) -> None:
     _, private, _ = _private(pool, gateway)
     stranger = pool.organization(10**10)
-    with pool.client(gateway, pool.new_key(stranger)) as client:
-        until("the key is known", lambda: client.get("/v1/models").status_code == 200, 3)
+    with pool.client(gateway, pool.known_key(gateway, stranger)) as client:
         answer = _ask(client)
         models = client.get(f"/v1/models/{MODEL}").json()
     pool.disconnect()

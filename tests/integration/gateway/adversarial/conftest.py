@@ -34,7 +34,7 @@ class Arena:
 
     def hostile(self, script: Script) -> ScriptedNode:
         """Return the connected hostile node, which answers with `script`."""
-        if self._node is None or self._node.is_away.is_set() or self._used >= _FAULTS_A_NODE:
+        if self._used >= _FAULTS_A_NODE or not self._is_connected():
             self.retire()
             machine = self.pool.machine(node_class=NodeClass.COMMUNITY)
             self._row, self._used = machine.node, 0
@@ -43,6 +43,13 @@ class Arena:
         self._node.script = script
         self._used += 1
         return self._node
+
+    def _is_connected(self) -> bool:
+        """Tell whether the node still serves: the end of what it did last may have closed its tunnel just now."""
+        if self._node is None or self._node.is_away.is_set():
+            return False
+        self._node.script = scripts.honest()
+        return self.ask(max_tokens=1).status_code == 200
 
     def retire(self) -> None:
         """Take the hostile node away."""
