@@ -87,6 +87,7 @@ class Ours:
     ) -> None:
         """Replace the stand-in nodes; returns once the gateway routes to them."""
         self.disconnect()
+        self._await_tunnels(0)
         while len(self.machines) < nodes:
             self.machines.append(self.pool.machine(concurrency=_CONCURRENCY))
         sessions = [machine.session() for machine in self.machines[:nodes]]
@@ -119,5 +120,5 @@ class Ours:
         from portal.nodes.models import Tunnel
         from tests.integration.gateway.pool import until
 
-        until("all tunnels are claimed", lambda: Tunnel.objects.count() >= wanted, 30.0 + wanted / 10)
+        until(f"{wanted} tunnels are claimed", lambda: Tunnel.objects.count() == wanted, 200.0)
         time.sleep(1.0)  # the gateway reads the new generations within a second

@@ -24,8 +24,8 @@ def rows(ours: Ours, bench: Bench, *, model: str, say: Callable[[str], None]) ->
     """Say one JSON line a measurement."""
     request = Request(ours.pool.key, model)
     subject = Subject(ours.url, ours.pid, request)
-    measurements = (_by_streams(ours, bench, subject), _paced(ours, request), _by_nodes(ours, bench, subject))
-    for row in chain(*measurements, _by_keys(ours, bench, subject)):
+    measurements = (_by_streams(ours, bench, subject), _paced(ours, request), _by_keys(ours, bench, subject))
+    for row in chain(*measurements, _by_nodes(ours, bench, subject)):
         say(json.dumps(row))
 
 

@@ -34,6 +34,7 @@ _HEAD_WHOLE = b'{"status":200,"content_type":"application/json"}'
 _HEAD_STREAM = b'{"status":200,"content_type":"text/event-stream"}'
 _MASKED = 0x80
 _SHORT, _LONG = 125, 65_535
+_AT_ONCE = 32
 _BINARY, _CLOSE, _PING = 0x2, 0x8, 0x9
 
 
@@ -99,6 +100,7 @@ class Node(asyncio.Protocol):
     """One tunnel."""
 
     def __init__(self, token: str, manner: Manner) -> None:
+        self.is_open: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.is_lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._token = token
         self._manner = manner
@@ -136,6 +138,7 @@ class Node(asyncio.Protocol):
             if b" 101 " not in head.split(b"\r\n", 1)[0]:
                 raise ConnectionRefusedError(head.split(b"\r\n", 1)[0].decode())
             self._handshake = None
+            self.is_open.set_result(None)
             self._transport.write(client_message(frames.pack(frames.HELLO, 0, json.dumps(_HELLO).encode())))
         for opcode, payload in self._reader.feed(data):
             if opcode == _BINARY:
@@ -177,10 +180,12 @@ class Node(asyncio.Protocol):
 
 async def _serve(port: int, tokens: Sequence[str], manner: Manner) -> None:
     loop = asyncio.get_running_loop()
-    nodes = []
-    for token in tokens:
+    nodes: list[Node] = []
+    for number, token in enumerate(tokens):
         _, node = await loop.create_connection(lambda token=token: Node(token, manner), "127.0.0.1", port)
         nodes.append(node)
+        if number >= _AT_ONCE:  # a fleet does not come back in the same second either
+            await nodes[number - _AT_ONCE].is_open
     await asyncio.wait([node.is_lost for node in nodes], return_when=asyncio.FIRST_COMPLETED)
 
 
