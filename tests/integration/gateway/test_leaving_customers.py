@@ -30,11 +30,6 @@ def node(pool: Pool, gateway: Gateway) -> ScriptedNode:
     return pool.connect(pool.machine(), gateway, scripts.honest())
 
 
-@pytest.fixture(autouse=True)
-def _no_records() -> None:
-    """Each test looks at the newest record; it must be its own."""
-
-
 @pytest.fixture
 def client(pool: Pool, gateway: Gateway) -> Iterator[httpx.Client]:
     with pool.client(gateway) as client:
@@ -45,15 +40,15 @@ def _body(**fields: Any) -> dict[str, Any]:
     return {"model": MODEL, "messages": MESSAGES, "max_tokens": 500} | fields
 
 
-def _record(known: int) -> UsageRecord:
-    until("a new record", lambda: UsageRecord.objects.count() > known)
-    return UsageRecord.objects.latest("opened_at")
+def _record(node: ScriptedNode) -> UsageRecord:
+    """Return the record of the request that the node was asked last."""
+    request_id, _, _ = node.replies[-1].head["attempt"].partition("/")
+    return until("its record", UsageRecord.objects.filter(request_id=request_id).first)
 
 
 def test_an_aborted_stream_is_canceled_within_a_second_and_charged_for_what_was_delivered(
     client: httpx.Client, node: ScriptedNode
 ) -> None:
-    known = UsageRecord.objects.count()
     node.script = scripts.honest(LONG, pause_s=0.02)
     received = ""
     with client.stream("POST", "/v1/chat/completions", json=_body(stream=True)) as response:
@@ -66,7 +61,7 @@ def test_an_aborted_stream_is_canceled_within_a_second_and_charged_for_what_was_
 
     until("the node was canceled", node.replies[-1].canceled.is_set, 1)
     assert time.monotonic() - left_at < 1
-    record = _record(known)
+    record = _record(node)
     assert record.outcome == "customer_abort"
     assert record.prompt_tokens == scripts.prompt_tokens({"messages": MESSAGES})
     assert 5 <= record.completion_tokens <= 60
@@ -75,25 +70,23 @@ def test_an_aborted_stream_is_canceled_within_a_second_and_charged_for_what_was_
 
 
 def test_leaving_before_the_first_token_pays_the_prompt(client: httpx.Client, node: ScriptedNode) -> None:
-    known = UsageRecord.objects.count()
     node.script = scripts.silent
     with pytest.raises(httpx.ReadTimeout):
         client.post("/v1/chat/completions", json=_body(stream=True), timeout=0.5)
 
     until("the node was canceled", node.replies[-1].canceled.is_set, 1)
-    record = _record(known)
+    record = _record(node)
     assert (record.outcome, record.completion_tokens) == ("customer_abort", 0)
     assert record.prompt_tokens > 0
 
 
 def test_leaving_a_whole_answer_is_noticed_too(client: httpx.Client, node: ScriptedNode) -> None:
-    known = UsageRecord.objects.count()
     node.script = scripts.silent
     with pytest.raises(httpx.ReadTimeout):
         client.post("/v1/chat/completions", json=_body(), timeout=0.5)
 
     until("the node was canceled", node.replies[-1].canceled.is_set, 1)
-    assert _record(known).outcome == "customer_abort"
+    assert _record(node).outcome == "customer_abort"
 
 
 def test_a_reader_who_reads_nothing_slows_the_node_and_costs_no_memory(
