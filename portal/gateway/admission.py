@@ -144,6 +144,7 @@ class Admission:
             asked=translation.asked,
             names=translation.names,
             dialect=translation.dialect,
+            stream=translation.stream,
             reader=endpoint.reader,
             affinity=affinity.affinity_key(facts.key, translation.asked.opening),
         )

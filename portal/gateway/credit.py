@@ -133,9 +133,9 @@ async def _take(purses: list[Purse], nano: int, at: float, *, beside: int = 0) -
         for purse in purses:
             parts = purse.take(nano, at) or await purse.wait_for(nano, beside=beside)
             taken.append(Drawn(purse, parts))
-    except BaseException:
-        _give_back(taken)
-        raise
+    finally:  # a cancellation, too, must give back what was taken
+        if len(taken) < len(purses):
+            _give_back(taken)
     return taken
 
 

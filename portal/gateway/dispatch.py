@@ -99,8 +99,9 @@ async def _try_nodes(call: Call, parts: Parts, snapshot: Snapshot, hold: Hold) -
 
 async def _open(call: Call, parts: Parts, hold: Hold, choice: Choice, number: int) -> Attempt:
     """Open the attempt's record; where that fails the node's place is free again. Raises SpoolUnavailable."""
+    attempt: Attempt | None = None
     try:
-        return await parts.settlement.open(
+        attempt = await parts.settlement.open(
             facts=call.facts,
             hold=hold,
             node=choice.node,
@@ -108,9 +109,10 @@ async def _open(call: Call, parts: Parts, hold: Hold, choice: Choice, number: in
             routing=choice.routing,
             price=choice.price,
         )
-    except BaseException:
-        choice.ticket.leave(Verdict.NEUTRAL, time.monotonic())
-        raise
+    finally:  # a cancellation, too, must give the place back
+        if attempt is None:
+            choice.ticket.leave(Verdict.NEUTRAL, time.monotonic())
+    return attempt
 
 
 class _Attempt:
@@ -141,10 +143,7 @@ class _Attempt:
             self._call.exchange.interrupts(stream)
             if len(body) > frames.PLAIN_BODY_BYTES:
                 await self._send_rest(stream, body)
-            is_stream = self._call.asked.is_stream
-            relay = streamed.relay if is_stream else whole.relay
-            upstream = Upstream(stream, content_type=EVENTS if is_stream else JSON)
-            await relay(self._call, self._attempt, upstream, self._complete)
+            await self._relay(stream)
             outcome, verdict = _COMPLETED, Verdict.SUCCESS
         except CustomerGone:
             cut_by = self._call.exchange.cut_by
@@ -168,6 +167,14 @@ class _Attempt:
             if self._attempt.is_open:
                 self._learn(await self._settle(outcome, code), verdict)
 
+    async def _relay(self, stream: NodeStream) -> None:
+        dialect = self._call.stream
+        if dialect is None:
+            await whole.relay(self._call, self._attempt, Upstream(stream, content_type=JSON), self._complete)
+        else:
+            upstream = Upstream(stream, content_type=EVENTS)
+            await streamed.relay(self._call, dialect, self._attempt, upstream, self._complete)
+
     async def give_up(self) -> None:
         """Tell the customer how the last attempt failed; an answer without text is handed over, free of charge."""
         failure, settled = self._failure, self._settled
@@ -175,8 +182,8 @@ class _Attempt:
             raise RuntimeError("an attempt that did not fail cannot be given up")
         if failure.ending is None:
             raise failure.for_customer() from failure
-        if self._call.asked.is_stream:
-            await streamed.end_empty(self._call, failure.ending, settled)
+        if self._call.stream is not None:
+            await streamed.end_empty(self._call, self._call.stream, failure.ending, settled)
         else:
             await whole.end_empty(self._call, failure.ending, settled, node=self._choice.node.public_id)
 

@@ -105,9 +105,8 @@ def from_domain(error: DomainError) -> ApiError:
     if known is None:
         return internal()
     status, kind, code = known
-    message = f"{error.message} {error.fix}" if error.fix else error.message
     retry_after_s = _RETRY_AFTER_S if status == 503 else None  # noqa: PLR2004  an HTTP status
-    return ApiError(status, kind, code, message, param=error.param, retry_after_s=retry_after_s)
+    return ApiError(status, kind, code, error.sentences, param=error.param, retry_after_s=retry_after_s)
 
 
 def internal() -> ApiError:

@@ -54,6 +54,8 @@ class Standing:
     unshipped: int
     snapshot_age_s: float
     loop_lag_s: float
+    evidence_dropped: int
+    sightings_dropped: int
 
 
 class GatewayMetrics:
@@ -144,7 +146,7 @@ class GatewayMetrics:
 
     def leave(self) -> None:
         """Take this process's gauges off the page; its counters stay."""
-        self.stands(Standing(0, 0, 0, 0, 0.0, 0.0))
+        self.stands(Standing(0, 0, 0, 0, 0.0, 0.0, 0, 0))
 
     def _make(self, endpoint: str, model: str) -> "_Children":
         what = (_OPERATIONS.get(endpoint, "chat"), model)
@@ -163,6 +165,8 @@ _GAUGES: Final[tuple[tuple[str, str, Literal["sum", "max"]], ...]] = (
     ("queued", "Requests that wait for a node", "sum"),
     ("unshipped", "Closed records that are not in the database yet", "sum"),
     ("snapshot_age_s", "Seconds since keys and prices were last confirmed, of the process that is worst off", "max"),
+    ("evidence_dropped", "Facts against nodes that found no place to wait, since the processes began", "sum"),
+    ("sightings_dropped", "Places of keys' use that found no place to wait, since the processes began", "sum"),
     ("loop_lag_s", "Seconds by which the event loop ran late, of the process that is worst off", "max"),
 )
 

@@ -172,6 +172,8 @@ class GatewayProcess:
             unshipped=self.settlement.unshipped,
             snapshot_age_s=self.store.age_s(time.monotonic()),
             loop_lag_s=loop_lag_s,
+            evidence_dropped=self.evidence.dropped,
+            sightings_dropped=self.sightings.dropped,
         )
 
     async def _watch(self) -> None:

@@ -143,7 +143,7 @@ def create(request: OperatorRequest) -> HttpResponse:
         try:
             made = _create(request, form)
         except DomainError as error:
-            form.add_error(error.param if error.param in form.fields else None, error.message)
+            form.add_error(error.param if error.param in form.fields else None, error.sentences)
         else:
             messages.success(request, "The draft is stored. Set a price, then offer it.")
             return redirect("operators:model", model_id=made.pk)

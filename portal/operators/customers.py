@@ -54,7 +54,7 @@ def customers(request: OperatorRequest) -> HttpResponse:
                 email=form.cleaned_data["email"], invited_by=request.user, actor=request.actor, now=now
             )
         except DomainError as error:
-            form.add_error("email", error.message)
+            form.add_error("email", error.sentences)
         else:
             messages.success(request, f"An invitation is on its way to {form.cleaned_data['email']}.")
             return redirect("operators:customers")

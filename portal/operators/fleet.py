@@ -66,7 +66,7 @@ def node(request: OperatorRequest, node_id: str) -> HttpResponse:
         try:
             _set_house_terms(request, row, form)
         except DomainError as error:
-            form.add_error(None, error.message)
+            form.add_error(None, error.sentences)
         else:
             messages.success(request, "Origin and cost are set.")
             return redirect("operators:node", node_id=node_id)
@@ -88,7 +88,7 @@ def private(request: OperatorRequest, node_id: str) -> HttpResponse:
         try:
             guests.name_guest(node_id=node_id, organization_id=named, actor=request.actor, now=clock.now())
         except DomainError as error:
-            form.add_error("organization", error.message)
+            form.add_error("organization", error.sentences)
         else:
             messages.success(request, f"{named} sees the node, and is served by it once it has accepted the price.")
             return redirect("operators:node-private", node_id=node_id)

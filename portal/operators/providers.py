@@ -123,7 +123,7 @@ def agreement(request: OperatorRequest) -> HttpResponse:
         try:
             _publish(request, form, now)
         except DomainError as error:
-            form.add_error("version", error.message)
+            form.add_error("version", error.sentences)
         else:
             messages.success(request, "The version is published; every provider is asked to accept it.")
             return redirect("operators:agreement")

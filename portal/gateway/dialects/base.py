@@ -51,7 +51,14 @@ class Wording(Protocol):
 
 
 class Dialect(Wording, Protocol):
-    """One object a request. It is given only choices that reach the customer, each once and in their order."""
+    """How an answer in one piece is put. One object a request."""
+
+    def whole(self, choices: Choices, settled: Settled) -> dict[str, Any]:
+        """Return the answer in one piece."""
+
+
+class StreamDialect(Dialect, Protocol):
+    """How an answer in pieces is put. It gets only choices that reach the customer, each once and in their order."""
 
     @property
     def needs_settled(self) -> bool:
@@ -68,9 +75,6 @@ class Dialect(Wording, Protocol):
 
     def ping(self) -> bytes:
         """Return what keeps a waiting connection alive."""
-
-    def whole(self, choices: Choices, settled: Settled) -> dict[str, Any]:
-        """Return the answer in one piece."""
 
 
 class OpenAIWording:

@@ -4,7 +4,7 @@ from typing import Any
 
 from portal.core.money import decimal_text
 from portal.gateway.contracts import Settled
-from portal.gateway.dialects.base import COMMENT_PING, Choices, Names, OpenAIWording
+from portal.gateway.dialects.base import Choices, Names, OpenAIWording
 
 
 class EmbeddingsDialect(OpenAIWording):
@@ -12,27 +12,9 @@ class EmbeddingsDialect(OpenAIWording):
 
     __slots__ = ("_currency", "_names")
 
-    needs_settled = True
-
     def __init__(self, names: Names, *, currency: str) -> None:
         self._names = names
         self._currency = currency
-
-    def begin(self) -> bytes:
-        """Return nothing."""
-        return b""
-
-    def delta(self, choices: Choices) -> bytes:
-        """Raise: an embedding has no pieces."""
-        raise NotImplementedError(f"{len(choices)} embeddings cannot be streamed")
-
-    def end(self, settled: Settled | None) -> bytes:
-        """Raise: an embedding has no stream to end."""
-        raise NotImplementedError("embeddings are not streamed")
-
-    def ping(self) -> bytes:
-        """Return a comment."""
-        return COMMENT_PING
 
     def whole(self, choices: Choices, settled: Settled) -> dict[str, Any]:
         """Return the vectors with the usage of their prompts."""

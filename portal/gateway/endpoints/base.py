@@ -1,11 +1,11 @@
 """What admission and relay ask of an endpoint."""
 
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 from uuid import UUID
 
 from portal.core.records import record
 from portal.gateway.contracts import ModelEntry
-from portal.gateway.dialects.base import OPENAI, Dialect, Names, Stamp, Wording
+from portal.gateway.dialects.base import OPENAI, Dialect, Names, Stamp, StreamDialect, Wording
 from portal.gateway.errors import Headers
 from portal.gateway.fields.asked import Asked
 from portal.gateway.rewrite import Generated
@@ -23,11 +23,17 @@ class Reader(Protocol):
 
 @record(frozen=True, slots=True)
 class Translation:
-    """One request in a node's words, and how its answer is put into the customer's."""
+    """One request in a node's words, and how its answer is put into the customer's; `stream` where that has pieces."""
 
     asked: Asked
     names: Names
     dialect: Dialect
+    stream: StreamDialect | None = None
+
+    @classmethod
+    def of(cls, asked: Asked, names: Names, dialect: StreamDialect) -> Self:
+        """Return the translation of a request that may be answered either way."""
+        return cls(asked, names, dialect, dialect if asked.is_stream else None)
 
 
 class Endpoint(Protocol):

@@ -28,4 +28,4 @@ class ChatEndpoint(InOpenAIsWords):
             has_logprobs=asked.logprobs is not None,
         )
         dialect = ChatDialect(names, currency=stamp.currency, wants_usage=asked.wants_usage)
-        return Translation(asked, names, dialect)
+        return Translation.of(asked, names, dialect)

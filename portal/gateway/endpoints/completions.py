@@ -27,6 +27,6 @@ class CompletionsEndpoint(InOpenAIsWords):
             choices=asked.choices,
             has_logprobs=asked.logprobs is not None,
         )
-        return Translation(
+        return Translation.of(
             asked, names, CompletionsDialect(names, currency=stamp.currency, wants_usage=asked.wants_usage)
         )

@@ -39,7 +39,7 @@ class MessagesEndpoint:
             has_logprobs=False,
             stops=frozenset(asked.body.get("stop", ())),
         )
-        return Translation(asked, names, MessagesDialect(names, stamp))
+        return Translation.of(asked, names, MessagesDialect(names, stamp))
 
 
 def request_id_header(request_id: UUID) -> Headers:

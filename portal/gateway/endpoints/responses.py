@@ -35,4 +35,4 @@ class ResponsesEndpoint(InOpenAIsWords):
             choices=1,
             has_logprobs=asked.logprobs is not None,
         )
-        return Translation(asked, names, ResponsesDialect(shell(raw, asked, names), stamp))
+        return Translation.of(asked, names, ResponsesDialect(shell(raw, asked, names), stamp))

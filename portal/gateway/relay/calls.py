@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from portal.gateway.contracts import RequestFacts, Settled
-from portal.gateway.dialects.base import Dialect, Names
+from portal.gateway.dialects.base import Dialect, Names, StreamDialect
 from portal.gateway.endpoints.base import Reader
 from portal.gateway.exchange import Exchange
 from portal.gateway.fields.asked import Asked
@@ -42,6 +42,7 @@ class Call:
     asked: Asked
     names: Names
     dialect: Dialect
+    stream: StreamDialect | None
     reader: Reader
     affinity: bytes | None
     used_tokens: int = 0

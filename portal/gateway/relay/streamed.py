@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from portal.gateway import failures, rewrite, sse
 from portal.gateway.contracts import Attempt, Settled
-from portal.gateway.dialects.base import Choices
+from portal.gateway.dialects.base import Choices, StreamDialect
 from portal.gateway.dialects.chat import ChatDialect
 from portal.gateway.failures import Ending
 from portal.gateway.relay.calls import Call, Settle
@@ -22,33 +22,34 @@ _HEADERS: Final = (
 )
 
 
-async def relay(call: Call, attempt: Attempt, upstream: Upstream, settle: Settle) -> None:
+async def relay(call: Call, dialect: StreamDialect, attempt: Attempt, upstream: Upstream, settle: Settle) -> None:
     """Carry a stream. Raises NodeFailed, CustomerGone, MoneyRefused; once it has begun the caller ends it in band."""
-    carried = _Carried(call, attempt, upstream)
+    carried = _Carried(call, dialect, attempt, upstream)
     await carried.run()
-    settled = await settle() if call.dialect.needs_settled else None
-    await call.exchange.write(call.dialect.end(settled), has_more=False)
+    settled = await settle() if dialect.needs_settled else None
+    await call.exchange.write(dialect.end(settled), has_more=False)
 
 
-async def end_empty(call: Call, ending: Ending, settled: Settled) -> None:
+async def end_empty(call: Call, dialect: StreamDialect, ending: Ending, settled: Settled) -> None:
     """Give the customer a stream without text, which costs nothing."""
-    out = [await _begin(call), *map(call.dialect.delta, ending.pieces), call.dialect.end(settled)]
+    out = [await _begin(call, dialect), *map(dialect.delta, ending.pieces), dialect.end(settled)]
     await call.exchange.write(b"".join(out), has_more=False)
 
 
-async def _begin(call: Call) -> bytes:
+async def _begin(call: Call, dialect: StreamDialect) -> bytes:
     """Send the headers unless they were sent; return what comes before the first event."""
     if call.exchange.has_started:
         return b""
     await call.exchange.start(200, _HEADERS)
-    return call.dialect.begin()
+    return dialect.begin()
 
 
 class _Carried:
     """One stream under way."""
 
-    def __init__(self, call: Call, attempt: Attempt, upstream: Upstream) -> None:
+    def __init__(self, call: Call, dialect: StreamDialect, attempt: Attempt, upstream: Upstream) -> None:
         self._call = call
+        self._dialect = dialect
         self._attempt = attempt
         self._upstream = upstream
         self._splitter = sse.EventSplitter()
@@ -61,7 +62,7 @@ class _Carried:
         self._has_moved = False
         self._dispatched = self._moved_at = time.monotonic()
         self._waited_before_s = call.exchange.waited_s
-        self._text_event = call.dialect.text if isinstance(call.dialect, ChatDialect) else None
+        self._text_event = dialect.text if isinstance(dialect, ChatDialect) else None
 
     async def run(self) -> None:
         """Carry all events up to the end. Raises NodeFailed, CustomerGone, MoneyRefused."""
@@ -120,8 +121,8 @@ class _Carried:
         raise failures.silent(stage if left_s <= 0 else "total", events=self._events, seconds=int(now - since))
 
     async def _keep_alive(self) -> None:
-        lead = await _begin(self._call)
-        await self._call.exchange.write(lead + self._call.dialect.ping())
+        lead = await _begin(self._call, self._dialect)
+        await self._call.exchange.write(lead + self._dialect.ping())
         self._call.heard_at = time.monotonic()
 
     async def _take(self, events: list[bytes]) -> None:
@@ -169,10 +170,10 @@ class _Carried:
                 if len(self._held) > _MAX_HELD:
                     raise failures.broke("stream_without_text", events=self._events)
                 return
-            lead = await _begin(self._call)
+            lead = await _begin(self._call, self._dialect)
             fresh = [*self._held, *fresh]
             self._held = []
-        delta = self._call.dialect.delta
+        delta = self._dialect.delta
         events = [piece if isinstance(piece, bytes) else delta(piece) for piece in fresh]
         await self._call.exchange.write(lead + b"".join(events))
         self._has_written = True

@@ -99,12 +99,14 @@ class PeerLinks:
 
     async def _dial(self, peer: str) -> _Link:
         reader, writer = await self._reach(peer_tls.parse(peer))
+        link: _Link | None = None
         try:
             await peer_wire.greet_as_client(reader, writer, self._key)
-        except BaseException:
-            writer.close()
-            raise
-        return _Link(reader, writer)
+            link = _Link(reader, writer)
+        finally:  # a cancellation, too, must close the connection
+            if link is None:
+                writer.close()
+        return link
 
     async def _reach(self, peer: PeerAddress) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if peer.host is None or (self._tls is not None and peer.host == self._tls.host):

@@ -205,11 +205,13 @@ class Mux:
             raise TunnelLost("the tunnel is closed")
         self._last_id += 1
         stream = self._streams[self._last_id] = NodeStream(self, self._last_id)
+        is_sent = False
         try:
             await self.send(frames.pack(frames.REQUEST, stream.id, payload))
-        except BaseException:
-            self._streams.pop(stream.id, None)
-            raise
+            is_sent = True
+        finally:  # a cancellation, too, must leave no stream behind
+            if not is_sent:
+                self._streams.pop(stream.id, None)
         return stream
 
     def receive(self, kind: int, stream_id: int, payload: bytes) -> None:

@@ -107,11 +107,12 @@ class Engine:
         if kept is not None:
             ending = fault.kind if fault and fault.kind in {"timeout", "reset"} else ""
             return Answer(kept.status, kept.body, {"Idempotent-Replayed": "true"}, ending)
+        answer: Answer | None = None
         try:
             answer = self._act(route, call, fault)
-        except BaseException:
-            self._keys.forget(account=call.account, key=call.key)
-            raise
+        finally:  # whatever ended it, the key may be tried again
+            if answer is None:
+                self._keys.forget(account=call.account, key=call.key)
         never_began = fault is not None and fault.moment == "before" and fault.kind in {"timeout", "reset"}
         if never_began or (route.is_v2 and answer.status != _OK):
             self._keys.forget(account=call.account, key=call.key)

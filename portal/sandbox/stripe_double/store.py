@@ -55,14 +55,13 @@ class Store:
             outermost = not self._db.in_transaction
             if outermost:
                 self._db.execute("BEGIN IMMEDIATE")
+            is_done = False
             try:
                 yield
-            except BaseException:
+                is_done = True
+            finally:
                 if outermost:
-                    self._db.execute("ROLLBACK")
-                raise
-            if outermost:
-                self._db.execute("COMMIT")
+                    self._db.execute("COMMIT" if is_done else "ROLLBACK")
 
     def close(self) -> None:
         """Close the file."""

@@ -99,7 +99,7 @@ def _buy(request: OrganizationRequest, form: TopUpForm) -> HttpResponse | None:
         form.add_error(None, "Stripe did not answer. Nothing was charged; press the button once more.")
         return None
     except DomainError as error:
-        form.add_error("amount" if error.param == "amount" else None, error.message)
+        form.add_error("amount" if error.param == "amount" else None, error.sentences)
         return None
     if topup.checkout_url:
         return HttpResponseRedirect(topup.checkout_url)
@@ -127,7 +127,7 @@ def _ask_stripe(request: OrganizationRequest, found: TopUp) -> TopUp:
         log.warning("topup.not_read", extra={"topup": found.public_id, "code": error.code})
         messages.warning(request, "Stripe does not answer right now; the credit comes as soon as it does.")
     except topups.TopUpMismatch as error:
-        messages.error(request, error.message)
+        messages.error(request, error.sentences)
         found.refresh_from_db()
     return found
 

@@ -48,7 +48,7 @@ def team(request: OrganizationRequest) -> HttpResponse:
                 now=clock.now(),
             )
         except DomainError as error:
-            form.add_error(error.param if error.param in form.fields else None, error.message)
+            form.add_error(error.param if error.param in form.fields else None, error.sentences)
         else:
             messages.success(request, f"An invitation is on its way to {form.cleaned_data['email']}.")
             return redirect("organization:team")

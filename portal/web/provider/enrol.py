@@ -37,7 +37,7 @@ def enrol(request: ProviderRequest) -> HttpResponse:
         try:
             made = _create(request, form, now)
         except DomainError as error:
-            form.add_error(None, error.message)
+            form.add_error(None, error.sentences)
         else:
             context = {"token": made.row, "commands": commands(made.text), "waiting": waiting(made.row, now)}
             return render(request, "provider/enrol_commands.html", context)

@@ -101,7 +101,7 @@ def deploy(request: ProviderRequest, node_id: str) -> HttpResponse:
         try:
             _deploy(request, row, form)
         except DomainError as error:
-            form.add_error(error.param if error.param in form.fields else None, error.message)
+            form.add_error(error.param if error.param in form.fields else None, error.sentences)
         else:
             messages.success(request, "The node has been asked to serve the model; it answers within 15 seconds.")
             return redirect("provider:node", node_id=node_id)

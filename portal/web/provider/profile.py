@@ -38,7 +38,7 @@ def profile(request: OrganizationRequest) -> HttpResponse:
         try:
             _save(request, provider, form, now)
         except DomainError as error:
-            form.add_error(error.param if error.param in form.fields else None, error.message)
+            form.add_error(error.param if error.param in form.fields else None, error.sentences)
         else:
             messages.success(request, "The profile is saved.")
             return redirect("provider:profile")

@@ -58,6 +58,7 @@ class Relayed:
             request,
             translation.names,
             translation.dialect,
+            translation.stream,
             endpoint.reader,
             None,
             pace=self._pace,
@@ -65,10 +66,13 @@ class Relayed:
         self.attempt = Attempt(facts, a_hold(), node_entry(), 1, {}, 1)
         self._content_type = EVENTS if facts.is_stream else JSON
         upstream = Upstream(self._stream, content_type=self._content_type)
-        relay = streamed.relay if request.is_stream else whole.relay
         self.customer.exchange.watch()
         self.customer.exchange.interrupts(self._stream)
-        self.task = asyncio.create_task(relay(call, self.attempt, upstream, self._settle))
+        if translation.stream is None:
+            carried = whole.relay(call, self.attempt, upstream, self._settle)
+        else:
+            carried = streamed.relay(call, translation.stream, self.attempt, upstream, self._settle)
+        self.task = asyncio.create_task(carried)
         await asyncio.sleep(0)
         return self
 

@@ -15,7 +15,8 @@ from portal.gateway.metrics import GatewayMetrics, Served, Standing
 metrics = GatewayMetrics(folder=Path(sys.argv[1]), index=int(sys.argv[2]))
 metrics.answered(path="/v1/chat/completions", status=200, code="")
 metrics.served(Served("chat/completions", "acme/m", 100, 21, 0.5, 2.5))
-metrics.stands(Standing(running=int(sys.argv[2]) + 1, tunnels=2, queued=0, unshipped=0, snapshot_age_s=1.0, loop_lag_s=0.0))
+metrics.stands(Standing(running=int(sys.argv[2]) + 1, tunnels=2, queued=0, unshipped=0, snapshot_age_s=1.0, loop_lag_s=0.0,
+    evidence_dropped=1, sightings_dropped=0))
 if len(sys.argv) > 3:
     print(metrics.page().decode())
 """  # noqa: E501  a program, not a sentence
@@ -37,6 +38,7 @@ def test_any_process_answers_for_all_and_a_successor_counts_on(tmp_path):
 
     assert 'poolhouse_gateway_requests_total{code="",path="/v1/chat/completions",status="200"} 3.0' in page
     assert "poolhouse_gateway_running 3.0" in page
+    assert "poolhouse_gateway_evidence_dropped 2.0" in page
     assert "poolhouse_gateway_snapshot_age_s 1.0" in page
 
 
@@ -70,7 +72,18 @@ def test_an_embedding_has_its_own_operation_and_no_first_token(metrics):
 
 
 def test_a_process_that_leaves_takes_its_gauges_along(metrics):
-    metrics.stands(Standing(running=5, tunnels=1, queued=2, unshipped=3, snapshot_age_s=0.5, loop_lag_s=0.1))
+    metrics.stands(
+        Standing(
+            running=5,
+            tunnels=1,
+            queued=2,
+            unshipped=3,
+            snapshot_age_s=0.5,
+            loop_lag_s=0.1,
+            evidence_dropped=4,
+            sightings_dropped=0,
+        )
+    )
     metrics.leave()
 
     assert _value(metrics, "poolhouse_gateway_running") == "0.0"
