@@ -32,6 +32,11 @@ _WHAT: Final = ("gen_ai_operation_name", "gen_ai_request_model")
 _OPERATIONS: Final = {"completions": "text_completion", "embeddings": "embeddings"}
 
 
+def operation(endpoint: str) -> str:
+    """Return OpenTelemetry's name of what an endpoint does; messages and responses are chats."""
+    return _OPERATIONS.get(endpoint, "chat")
+
+
 @record(frozen=True, slots=True)
 class Served:
     """One charged attempt: billed tokens, and seconds from admission to the first token and to the end."""
@@ -149,7 +154,7 @@ class GatewayMetrics:
         self.stands(Standing(0, 0, 0, 0, 0.0, 0.0, 0, 0))
 
     def _make(self, endpoint: str, model: str) -> "_Children":
-        what = (_OPERATIONS.get(endpoint, "chat"), model)
+        what = (operation(endpoint), model)
         return _Children(
             duration=self._duration.labels(*what),
             first_token=self._first_token.labels(*what),

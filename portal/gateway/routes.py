@@ -37,7 +37,7 @@ _METERED: Final[Mapping[str, Endpoint]] = {
     "/v1/responses": ResponsesEndpoint(),
 }
 _METRICS: Final = "/metrics"
-_NAMED: Final = frozenset({*_METERED, tokenize.PATH, _MODELS, _KEY, _METRICS, "/healthz", "/readyz"})
+_NAMED: Final = frozenset({*_METERED, count_tokens.PATH, tokenize.PATH, _MODELS, _KEY, _METRICS, "/healthz", "/readyz"})
 _UNHANDLED: Final = "gateway.request_failed"
 
 

@@ -9,7 +9,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from portal.gateway.contracts import Attempt, Settled
 from portal.gateway.exchange import Exchange
-from portal.gateway.metrics import GatewayMetrics, Served, Standing
+from portal.gateway.metrics import GatewayMetrics, Served, Standing, operation
 from portal.gateway.spans import SpanFacts, SpanSink, Tags
 from portal.settings import env
 
@@ -100,7 +100,7 @@ class Seeing:
     def _trace_attempt(traces: SpanSink, attempt: Attempt, settled: Settled, error_code: str, now: float) -> None:
         facts = attempt.facts
         attributes: Tags = {
-            "gen_ai.operation.name": facts.endpoint,
+            "gen_ai.operation.name": operation(facts.endpoint),
             "gen_ai.request.model": facts.model.public_id,
             "gen_ai.usage.input_tokens": settled.prompt_tokens,
             "gen_ai.usage.output_tokens": settled.completion_tokens,

@@ -6,7 +6,7 @@ A day without one falls into the default partition.
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 from psycopg import sql
 
 from portal.metering.errors import UsageStillNeeded
@@ -14,6 +14,7 @@ from portal.metering.models import DroppedDay, UsageQueue
 
 DAYS_AHEAD = 14
 _PREFIX = "metering_usagerecord_"
+_LONGEST_WAIT = "2s"
 
 
 def ensure(*, today: date, days: int = DAYS_AHEAD) -> list[str]:
@@ -55,9 +56,17 @@ def days_before(day: date) -> list[date]:
 
 
 def lock(day: date) -> None:
-    """Keep everybody from the day's partition until the transaction ends; readers must not hold it for long."""
+    """Keep everybody from the day's partition until the transaction ends. Raises UsageStillNeeded where it is read.
+
+    Whoever waits for this lock holds up all who come after him, the gateways' records among them: so nobody waits long.
+    """
     with connection.cursor() as cursor:
-        cursor.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(sql.Identifier(_name(day))))
+        cursor.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(_LONGEST_WAIT)))
+        try:
+            cursor.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(sql.Identifier(_name(day))))
+            cursor.execute("LOCK TABLE ONLY metering_usagerecord IN ACCESS EXCLUSIVE MODE")
+        except OperationalError as error:
+            raise UsageStillNeeded(f"the records of {day} are being read") from error
 
 
 def drop(day: date, *, now: datetime) -> DroppedDay:

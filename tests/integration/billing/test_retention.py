@@ -2,7 +2,9 @@
 
 from datetime import UTC, date, datetime, timedelta
 
+import psycopg
 import pytest
+from django.db import connection
 
 from portal.billing.models import ArchivedUsage, BudgetWindow, SpendDay, Statement
 from portal.billing.rules.leasing import Ask
@@ -105,6 +107,22 @@ def test_a_day_that_somebody_needs_stays(market, missing):
     assert UsageRecord.objects.filter(opened_on=DAY).count() == 2
     assert not DroppedDay.objects.exists()
     assert DAY not in retention.drop_before(day=date(2027, 1, 1), now=LATER)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_day_that_somebody_reads_waits_for_tomorrow_and_holds_nobody_up(market):
+    _finish()
+    given = connection.get_connection_params()
+    address = {name: given[name] for name in ("dbname", "user", "host", "port") if name in given}
+    with psycopg.connect(**address) as reader:
+        reader.execute("SELECT count(*) FROM metering_usagerecord")
+
+        with pytest.raises(UsageStillNeeded, match="being read"):
+            retention.drop_day(day=DAY, now=LATER)
+
+    assert UsageRecord.objects.filter(opened_on=DAY).count() == 2
+    retention.drop_day(day=DAY, now=LATER)
+    assert not UsageRecord.objects.filter(opened_on=DAY).exists()
 
 
 def test_a_late_record_of_a_dropped_day_is_refused_and_not_charged_again(market):

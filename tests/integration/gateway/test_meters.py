@@ -105,6 +105,11 @@ def test_figures_of_what_was_served_are_on_the_metrics_page(gateway: Gateway, cl
     node.script = scripts.honest()
     _ask(client)
     _ask(client, stream=True)
+    counted = client.post(
+        "/v1/messages/count_tokens", json={"model": MODEL, "messages": [{"role": "user", "content": "Go on."}]}
+    )
+    assert counted.status_code == 200, counted.text
+    assert client.get("/v1/nothing/here").status_code == 404
 
     page = client.get("/metrics", headers={"authorization": "Bearer tok-en"}).text
 
@@ -113,4 +118,6 @@ def test_figures_of_what_was_served_are_on_the_metrics_page(gateway: Gateway, cl
     assert float(lines[f"gen_ai_server_request_duration_seconds_count{{{what}}}"]) >= 2
     assert float(lines[f"gen_ai_server_time_to_first_token_seconds_count{{{what}}}"]) >= 1
     assert float(lines['poolhouse_gateway_requests_total{code="",path="/v1/chat/completions",status="200"}']) >= 2
+    assert float(lines['poolhouse_gateway_requests_total{code="",path="/v1/messages/count_tokens",status="200"}']) == 1
+    assert float(lines['poolhouse_gateway_requests_total{code="not_found",path="other",status="404"}']) == 1
     assert client.get("/metrics", headers={"authorization": "Bearer wrong"}).status_code == 401
