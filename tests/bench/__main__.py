@@ -5,11 +5,12 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from portal.sandbox import processes as children
-from tests.bench import figures, ground, growth, peers, processes, wrk
-from tests.bench.figures import Profile
+from tests.bench import agent_node, figures, ground, growth, peers, processes, wrk
+from tests.bench.figures import AgentRow, Profile
 from tests.bench.ground import Ours
 from tests.bench.measure import Bench, Subject
 from tests.bench.tunnel_node import MODEL
@@ -39,16 +40,25 @@ def _direct_p50_ms(bench: Bench, port: int) -> float:
         return wrk.run(url, request, connections=1, seconds=bench.seconds / 2, folder=bench.folder).p50_ms
 
 
-def _measure_ours(bench: Bench, *, direct_p50_ms: float) -> Profile:
+def _measure_ours(bench: Bench, *, port: int, direct_p50_ms: float) -> tuple[Profile, AgentRow]:
     ours = Ours(ground.new_pool(bench.folder), bench.folder)
     try:
         ours.connect(batch=1)
         subject = Subject(
             ours.url, ours.pid, Request(ours.pool.key, MODEL), batch=lambda events: ours.connect(batch=events)
         )
-        return bench.profile(subject, direct_p50_ms=direct_p50_ms)
+        profile = bench.profile(subject, direct_p50_ms=direct_p50_ms)
+        with agent_node.running(ours, engine_port=port, model=MODEL) as agent:
+            return profile, _measure_agent(bench, subject, agent=agent, direct_p50_ms=direct_p50_ms)
     finally:
         ours.stop()
+
+
+def _measure_agent(bench: Bench, subject: Subject, *, agent: int, direct_p50_ms: float) -> AgentRow:
+    """Measure the same gateway with the real agent as its node; the agent gathers tokens as it does everywhere."""
+    before = processes.cpu_s(agent)
+    through = bench.profile(replace(subject, batch=None), direct_p50_ms=direct_p50_ms)
+    return AgentRow(through, agent_cpu_s=processes.cpu_s(agent) - before, agent_rss_mib=processes.rss_mib(agent))
 
 
 def _measure_peer(name: str, bench: Bench, *, port: int, direct_p50_ms: float) -> Profile:
@@ -64,11 +74,11 @@ def _say(text: str) -> None:
 def _compare(names: Sequence[str], bench: Bench) -> None:
     with _upstream(bench.folder) as port, ground.servers(bench.folder):
         direct = _direct_p50_ms(bench, port)
-        ours = _measure_ours(bench, direct_p50_ms=direct)
+        ours, through_agent = _measure_ours(bench, port=port, direct_p50_ms=direct)
         others = {name: _measure_peer(name, bench, port=port, direct_p50_ms=direct) for name in names}
-    for row in figures.lines(ours, others):
+    for row in (*figures.lines(ours, others), *figures.agent_lines(through_agent)):
         _say(row)
-    for name, profile in {"poolhouse": ours, **others}.items():
+    for name, profile in {"poolhouse": ours, "poolhouse with its agent": through_agent.profile, **others}.items():
         if profile.errors:
             _say(f"# {name}: {profile.errors} answers were errors or time-outs")
     _say("")

@@ -50,6 +50,15 @@ FIGURES = (
 
 
 @dataclass(frozen=True)
+class AgentRow:
+    """The gateway's figures with the real agent as its node, and what that cost the agent's machine meanwhile."""
+
+    profile: Profile
+    agent_cpu_s: float
+    agent_rss_mib: float
+
+
+@dataclass(frozen=True)
 class Target:
     """One line of the design's table that a run can show: ours over theirs, or ours alone."""
 
@@ -99,6 +108,13 @@ def lines(ours: Profile, peers: dict[str, Profile]) -> list[str]:
         for name in FIGURES
         for peer, profile in peers.items()
     ]
+
+
+def agent_lines(row: AgentRow) -> list[str]:
+    """Return the second row: the same figures through the real agent, which always gathers tokens."""
+    shown = {name: getattr(row.profile, name) for name in FIGURES if name != "unbatched_cpu_us_per_token"}
+    shown |= {"agent_cpu_s": row.agent_cpu_s, "agent_rss_mib": row.agent_rss_mib}
+    return [json.dumps({"figure": name, "node": "agent", "ours": _short(value)}) for name, value in shown.items()]
 
 
 def table(ours: Profile, peers: dict[str, Profile]) -> list[str]:

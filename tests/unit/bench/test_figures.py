@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.bench import figures, paced, wrk
-from tests.bench.figures import Profile, Sample, Target
+from tests.bench.figures import AgentRow, Profile, Sample, Target
 
 OURS = Profile(
     nonstream_rps=5_000.0,
@@ -121,3 +121,13 @@ def test_first_tokens_are_told_by_their_percentiles_and_torn_streams_are_counted
 
 def test_streams_that_brought_nothing_have_no_percentiles():
     assert paced.summary([], streams=3, whole=0) == paced.Paced(3, 3, 0.0, 0.0)
+
+
+def test_the_row_through_the_real_agent_names_its_node_and_has_no_unbatched_figure():
+    rows = [json.loads(line) for line in figures.agent_lines(AgentRow(OURS, agent_cpu_s=2.0, agent_rss_mib=40.0))]
+
+    shown = {row["figure"]: row["ours"] for row in rows}
+    assert {row["node"] for row in rows} == {"agent"}
+    assert shown["nonstream_rps"] == 5_000.0
+    assert (shown["agent_cpu_s"], shown["agent_rss_mib"]) == (2.0, 40.0)
+    assert "unbatched_cpu_us_per_token" not in shown
