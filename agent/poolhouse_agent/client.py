@@ -27,7 +27,7 @@ class PortalClient:
             follow_redirects=False,
             trust_env=False,
             transport=transport,
-            verify=ssl.create_default_context() if self.server.startswith("https:") else False,
+            verify=ssl.create_default_context() if transport is None and self.server.startswith("https:") else False,
             limits=httpx.Limits(max_connections=4, max_keepalive_connections=2),
             headers={"user-agent": f"poolhouse-agent/{VERSION}", "accept": "application/json"},
         )

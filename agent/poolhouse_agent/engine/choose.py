@@ -1,5 +1,6 @@
 """Picks the engine for what the portal wants, or refuses it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +18,7 @@ _FOLDER_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-")
 
 @dataclass(frozen=True, slots=True)
 class Workshop:
-    """What engines are made from on this machine."""
+    """What engines are made from on this machine; `simulator`, where set, makes simulated ones within this process."""
 
     config: Config
     http: aiohttp.ClientSession
@@ -25,6 +26,7 @@ class Workshop:
     gpus: GpuChoice
     simulated_behaviour: str = ""
     behaviour_file: Path = Path("behaviour")
+    simulator: Callable[[Desired], Engine] | None = None
 
 
 def engine_for(desired: Desired, workshop: Workshop) -> Engine:
@@ -36,6 +38,8 @@ def engine_for(desired: Desired, workshop: Workshop) -> Engine:
         case "simulate":
             from poolhouse_agent.engine.simulated import SimulatedEngine
 
+            if workshop.simulator is not None:
+                return workshop.simulator(desired)
             if not workshop.simulated_behaviour:
                 raise EngineError("simulated_engine_refused", "this node joined without --simulate")
             return SimulatedEngine(

@@ -8,8 +8,8 @@ from typing import Any
 
 from jinja2 import TemplateError
 
+from poolhouse_agent.simulate import tokens
 from poolhouse_agent.simulate.counters import Counters, PrefixCache
-from poolhouse_agent.simulate.tokens import ChatTokens
 from poolhouse_agent.simulate.validation import ChatRequest, bad_request
 
 _QUEUE_FACTOR = 2
@@ -20,7 +20,7 @@ class Engine:
 
     def __init__(self, *, model: str, max_num_seqs: int) -> None:
         self.model = model
-        self.tokens = ChatTokens()
+        self.tokens = tokens.shared()
         self.counters = Counters(model)
         self.cache = PrefixCache()
         self._max_num_seqs = max_num_seqs

@@ -50,6 +50,12 @@ class ChatTokens:
             yield decoder.decode(self._bytes[one])
 
 
+@cache
+def shared() -> ChatTokens:
+    """The one tokenizer of this process: it is the same for every simulated engine."""
+    return ChatTokens()
+
+
 def _tojson(value: object, indent: int | None = None) -> str:
     """JSON as chat templates expect it: readable, nothing escaped for HTML."""
     return json.dumps(value, ensure_ascii=False, indent=indent)
