@@ -206,6 +206,15 @@ class Migration(migrations.Migration):
                         choices=[("running", "Running"), ("stopped", "Stopped")], default="running", max_length=12
                     ),
                 ),
+                ("desired_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "chosen_by",
+                    models.CharField(
+                        choices=[("person", "A person"), ("automatic", "Automatic placement")],
+                        default="person",
+                        max_length=12,
+                    ),
+                ),
                 (
                     "observed",
                     models.CharField(
@@ -412,6 +421,121 @@ class Migration(migrations.Migration):
                         name="node_guest_accepts_after_being_named",
                     ),
                 ],
+            },
+        ),
+        migrations.AddConstraint(
+            model_name="deployment",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("chosen_by__in", ["person", "automatic"])), name="deployment_chooser_known"
+            ),
+        ),
+        migrations.CreateModel(
+            name="NodePlacement",
+            fields=[
+                (
+                    "node",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        primary_key=True,
+                        related_name="placement",
+                        serialize=False,
+                        to="nodes.node",
+                    ),
+                ),
+                (
+                    "mode",
+                    models.CharField(
+                        choices=[("chosen", "The provider chooses"), ("automatic", "The pool chooses")],
+                        default="chosen",
+                        max_length=12,
+                    ),
+                ),
+                ("verdicts", models.JSONField(default=list)),
+                ("looked_at", models.DateTimeField(blank=True, null=True)),
+            ],
+            options={
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("mode__in", ["chosen", "automatic"])), name="placement_mode_known"
+                    )
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="ModelPlacement",
+            fields=[
+                (
+                    "model",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        primary_key=True,
+                        related_name="placement",
+                        serialize=False,
+                        to="catalog.catalogmodel",
+                    ),
+                ),
+                ("minimum_nodes", models.PositiveSmallIntegerField(default=0)),
+                ("maximum_nodes", models.PositiveSmallIntegerField(blank=True, null=True)),
+                ("short_since", models.DateTimeField(blank=True, null=True)),
+                ("idle_since", models.DateTimeField(blank=True, null=True)),
+                ("seen", models.JSONField(default=dict)),
+                ("looked_at", models.DateTimeField(blank=True, null=True)),
+            ],
+            options={
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("maximum_nodes", None), ("maximum_nodes__gte", models.F("minimum_nodes")), _connector="OR"
+                        ),
+                        name="placement_minimum_within_maximum",
+                    )
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="PlacementPolicy",
+            fields=[
+                ("id", models.PositiveSmallIntegerField(default=1, primary_key=True, serialize=False)),
+                (
+                    "switch",
+                    models.CharField(
+                        choices=[("off", "Off"), ("preview", "Preview"), ("on", "On")], default="preview", max_length=8
+                    ),
+                ),
+                ("grow_at_percent", models.PositiveSmallIntegerField(default=80)),
+                ("shrink_at_percent", models.PositiveSmallIntegerField(default=25)),
+                ("short_for_s", models.PositiveIntegerField(default=120)),
+                ("idle_for_s", models.PositiveIntegerField(default=1800)),
+                ("stay_s", models.PositiveIntegerField(default=3600)),
+                ("moves_a_round", models.PositiveSmallIntegerField(default=10)),
+            ],
+            options={
+                "constraints": [
+                    models.CheckConstraint(condition=models.Q(("id", 1)), name="placement_policy_once"),
+                    models.CheckConstraint(
+                        condition=models.Q(("switch__in", ["off", "preview", "on"])), name="placement_switch_known"
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("shrink_at_percent__lt", models.F("grow_at_percent"))),
+                        name="placement_shrinks_below_growth",
+                    ),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="PlacementRound",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("at", models.DateTimeField(db_index=True)),
+                (
+                    "switch",
+                    models.CharField(choices=[("off", "Off"), ("preview", "Preview"), ("on", "On")], max_length=8),
+                ),
+                ("code", models.CharField(max_length=48)),
+                ("moves", models.JSONField(default=list)),
+            ],
+            options={
+                "ordering": ["-at", "-id"],
             },
         ),
     ]

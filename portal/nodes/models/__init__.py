@@ -1,25 +1,40 @@
 """Nodes: machines that serve, their GPUs, how they join and what they should run."""
 
-from portal.nodes.models.deployments import Deployment, DesiredState, EngineKind, ObservedState
+from portal.nodes.models.deployments import ChosenBy, Deployment, DesiredState, EngineKind, ObservedState
 from portal.nodes.models.enrolment import EnrolmentToken, NodeSession, SessionChallenge
 from portal.nodes.models.guests import NodeGuest
 from portal.nodes.models.nodes import Gpu, Node, NodeClass, NodeEvent, NodeOrigin, NodeState
+from portal.nodes.models.placement import (
+    ModelPlacement,
+    NodePlacement,
+    PlacementMode,
+    PlacementPolicy,
+    PlacementRound,
+    PlacementSwitch,
+)
 from portal.nodes.models.tunnels import Tunnel
 
 __all__ = [
+    "ChosenBy",
     "Deployment",
     "DesiredState",
     "EngineKind",
     "EnrolmentToken",
     "Gpu",
+    "ModelPlacement",
     "Node",
     "NodeClass",
     "NodeEvent",
     "NodeGuest",
     "NodeOrigin",
+    "NodePlacement",
     "NodeSession",
     "NodeState",
     "ObservedState",
+    "PlacementMode",
+    "PlacementPolicy",
+    "PlacementRound",
+    "PlacementSwitch",
     "SessionChallenge",
     "Tunnel",
 ]

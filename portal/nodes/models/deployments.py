@@ -36,6 +36,13 @@ class ObservedState(models.TextChoices):
     FAILED = "failed"
 
 
+class ChosenBy(models.TextChoices):
+    """Whose decision the desired state is. Automatic placement never touches a person's."""
+
+    PERSON = "person", "A person"
+    AUTOMATIC = "automatic", "Automatic placement"
+
+
 class Deployment(models.Model):
     """One catalogue model on one node."""
 
@@ -45,6 +52,8 @@ class Deployment(models.Model):
     engine = models.CharField(max_length=12, choices=EngineKind)
     settings = models.JSONField(default=dict)
     desired = models.CharField(max_length=12, choices=DesiredState, default=DesiredState.RUNNING)
+    desired_at = models.DateTimeField(null=True, blank=True)
+    chosen_by = models.CharField(max_length=12, choices=ChosenBy, default=ChosenBy.PERSON)
     observed = models.CharField(max_length=12, choices=ObservedState, default=ObservedState.PENDING)
     observed_code = models.CharField(max_length=48, blank=True)
     observed_detail = models.CharField(max_length=400, blank=True)
@@ -59,6 +68,7 @@ class Deployment(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["node", "model"], name="deployment_once_a_node"),
             models.CheckConstraint(condition=models.Q(engine__in=EngineKind.values), name="deployment_engine_known"),
+            models.CheckConstraint(condition=models.Q(chosen_by__in=ChosenBy.values), name="deployment_chooser_known"),
             models.CheckConstraint(
                 condition=models.Q(desired__in=DesiredState.values), name="deployment_desired_known"
             ),

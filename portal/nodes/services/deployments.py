@@ -13,7 +13,7 @@ from portal.catalog.services import models as catalog_models
 from portal.core.errors import Conflict
 from portal.integrations import bus
 from portal.nodes import locks
-from portal.nodes.models import Deployment, DesiredState, EngineKind, Node, ObservedState
+from portal.nodes.models import ChosenBy, Deployment, DesiredState, EngineKind, Node, ObservedState
 from portal.nodes.rules import deployments as rules
 from portal.nodes.services import sessions
 from portal.providers.rules import states as provider_rules
@@ -31,7 +31,7 @@ class DeploymentExists(Conflict):
     code = "deployment_exists"
 
 
-def deploy(  # noqa: PLR0913  a deployment is these five facts, by whom and when
+def deploy(  # noqa: PLR0913  a deployment is these five facts, by whom, when and whose choice
     *,
     node: Node,
     model: CatalogModel,
@@ -40,6 +40,7 @@ def deploy(  # noqa: PLR0913  a deployment is these five facts, by whom and when
     max_concurrency: int,
     actor: Actor,
     now: datetime,
+    chosen_by: ChosenBy = ChosenBy.PERSON,
 ) -> Deployment:
     """Ask the node to serve the model; a stopped deployment is started again with the new facts.
 
@@ -61,20 +62,21 @@ def deploy(  # noqa: PLR0913  a deployment is these five facts, by whom and when
             raise DeploymentExists(f"{model.public_id} is already deployed on {locked.name}", param="model")
         row.engine, row.settings, row.max_concurrency = engine, checked, concurrency
         row.desired, row.observed = DesiredState.RUNNING, ObservedState.PENDING
+        row.desired_at, row.chosen_by = now, chosen_by
         row.observed_code, row.observed_detail, row.running, row.waiting = "", "", 0, 0
         row.save()
         _record(row, "deployment.started", actor=actor, now=now)
     return row
 
 
-def stop(*, deployment: Deployment, actor: Actor, now: datetime) -> Deployment:
+def stop(*, deployment: Deployment, actor: Actor, now: datetime, chosen_by: ChosenBy = ChosenBy.PERSON) -> Deployment:
     """Ask the node to end the deployment; nothing is routed to it from now on. Stopping twice is stopping once."""
     with transaction.atomic():
         locks.node_by_id(deployment.node_id)
         row = Deployment.objects.select_related("node__provider__organization", "model").get(pk=deployment.pk)
         if row.desired == DesiredState.RUNNING:
-            row.desired = DesiredState.STOPPED
-            row.save(update_fields=["desired"])
+            row.desired, row.desired_at, row.chosen_by = DesiredState.STOPPED, now, chosen_by
+            row.save(update_fields=["desired", "desired_at", "chosen_by"])
             _record(row, "deployment.stopped", actor=actor, now=now)
     return row
 
