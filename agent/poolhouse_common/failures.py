@@ -4,9 +4,17 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from poolhouse_common.failure import Failure
-from poolhouse_common.failure_entries import answers, engine, gpu, joining, machine, standing
+from poolhouse_common.failure_entries import answers, checks, engine, gpu, joining, machine, standing
 
-_ENTRIES = (*joining.ENTRIES, *standing.ENTRIES, *gpu.ENTRIES, *engine.ENTRIES, *machine.ENTRIES, *answers.ENTRIES)
+_ENTRIES = (
+    *joining.ENTRIES,
+    *standing.ENTRIES,
+    *gpu.ENTRIES,
+    *engine.ENTRIES,
+    *machine.ENTRIES,
+    *answers.ENTRIES,
+    *checks.ENTRIES,
+)
 
 FAILURES: Mapping[str, Failure] = MappingProxyType({entry.code: entry for entry in _ENTRIES})
 

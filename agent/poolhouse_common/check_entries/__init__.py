@@ -1,0 +1,1 @@
+"""The entries of the list of checks, by what they look at."""

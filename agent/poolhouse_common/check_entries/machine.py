@@ -1,0 +1,62 @@
+"""What is demanded of the machine around the GPUs."""
+
+from poolhouse_common.check import Check, Subject
+
+ENTRIES = (
+    Check(
+        "disk.write",
+        1,
+        "Disk, writing",
+        "Writes a file where weights and state lie, and waits until it is on the disk.",
+        "disk_slow",
+        subject=Subject.NODE,
+        unit="MB/s",
+        fail_limit_milli=40_000,
+        warn_limit_milli=150_000,
+    ),
+    Check(
+        "disk.read",
+        1,
+        "Disk, reading",
+        "Reads that file back past the system's cache; loading a model waits for it.",
+        "disk_slow",
+        subject=Subject.NODE,
+        unit="MB/s",
+        fail_limit_milli=60_000,
+        warn_limit_milli=300_000,
+    ),
+    Check(
+        "network.round_trip",
+        1,
+        "Round trip to the pool",
+        "The time of one small exchange over an open connection; every request pays it once.",
+        "network_slow",
+        subject=Subject.NODE,
+        unit="ms",
+        is_higher_better=False,
+        fail_limit_milli=600_000,
+        warn_limit_milli=250_000,
+    ),
+    Check(
+        "network.upload",
+        1,
+        "Upload to the pool",
+        "Sends blocks over one connection. Many streams of tokens share this line.",
+        "network_slow",
+        subject=Subject.NODE,
+        unit="Mbit/s",
+        fail_limit_milli=2_000,
+        warn_limit_milli=10_000,
+    ),
+    Check(
+        "network.download",
+        1,
+        "Download from the pool",
+        "Receives blocks over one connection. Long prompts come this way.",
+        "network_slow",
+        subject=Subject.NODE,
+        unit="Mbit/s",
+        fail_limit_milli=2_000,
+        warn_limit_milli=10_000,
+    ),
+)
