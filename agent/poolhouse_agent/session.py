@@ -30,10 +30,13 @@ async def enrol(
 class SessionKeeper:
     """Holds the current session; `renew_for_ever` keeps it alive."""
 
-    def __init__(self, client: PortalClient, identity: Identity, *, node: str) -> None:
+    def __init__(
+        self, client: PortalClient, identity: Identity, *, node: str, superseded_wait_s: float = SUPERSEDED_WAIT_S
+    ) -> None:
         self._client = client
         self._identity = identity
         self._node = node
+        self._superseded_wait_s = superseded_wait_s
         self._instance = secrets.token_hex(16)
         self._expires_at = 0.0
         self._lifetime_s = 0.0
@@ -59,7 +62,7 @@ class SessionKeeper:
     def superseded(self) -> None:
         """Stay away for a while: coming back at once would look like a clone fighting for its place."""
         self.current = None
-        self._refused_until = asyncio.get_running_loop().time() + SUPERSEDED_WAIT_S
+        self._refused_until = asyncio.get_running_loop().time() + self._superseded_wait_s
         log.error("session.superseded", extra={"code": "session_superseded", "fix": fix_of("session_superseded")})
 
     async def ensure(self) -> Session:

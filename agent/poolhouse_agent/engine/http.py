@@ -27,8 +27,11 @@ def engine_session() -> aiohttp.ClientSession:
     )
 
 
-def tunnel_session() -> aiohttp.ClientSession:
-    """A session for the tunnel."""
+def tunnel_session(*, limit: int = 100) -> aiohttp.ClientSession:
+    """A session for tunnels, at most `limit` at once (0: as many as wanted)."""
     return aiohttp.ClientSession(
-        cookie_jar=aiohttp.DummyCookieJar(), timeout=_TUNNEL_TIMEOUT, middlewares=(_refuse_redirects,)
+        connector=aiohttp.TCPConnector(limit=limit),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=_TUNNEL_TIMEOUT,
+        middlewares=(_refuse_redirects,),
     )

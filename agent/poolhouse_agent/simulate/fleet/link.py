@@ -1,0 +1,60 @@
+"""A simulated node's way to the portal: the agent's own client over one shared transport, disturbed and measured."""
+
+import asyncio
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+import httpx
+
+from poolhouse_agent.client import PortalClient
+from poolhouse_agent.errors import PortalError
+from poolhouse_agent.simulate.fleet.conditions import Conditions
+from poolhouse_agent.simulate.fleet.figures import Figures
+
+_PREFIX = "/agent/v1/"
+
+
+class SharedTransport(httpx.AsyncBaseTransport):
+    """One pool of connections for all nodes; a client that closes leaves it open."""
+
+    def __init__(self, transport: httpx.AsyncBaseTransport) -> None:
+        self._transport = transport
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send it."""
+        return await self._transport.handle_async_request(request)
+
+
+class Link(PortalClient):
+    """One node's client."""
+
+    def __init__(
+        self, server: str, *, transport: httpx.AsyncBaseTransport, conditions: Conditions, figures: Figures
+    ) -> None:
+        super().__init__(server, transport=transport)
+        self._conditions = conditions
+        self._figures = figures
+
+    async def post(self, path: str, body: Mapping[str, Any], *, bearer: str | None = None) -> Any:
+        """Post as the agent does, where the node's luck lets it. Raises PortalError."""
+        if self._conditions.weather.is_silent or not self._conditions.has_network:
+            self._figures.withheld += 1
+            raise PortalError("portal_unreachable", "the simulated network is gone")
+        if delay_s := self._conditions.delay_s():
+            await asyncio.sleep(delay_s)
+        route, loop = path.removeprefix(_PREFIX), asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            answer = await super().post(path, self._by_its_clock(body), bearer=bearer)
+        except PortalError as error:
+            self._figures.note_failure(route, error.code)
+            raise
+        self._figures.note(route, loop.time() - began)
+        return answer
+
+    def _by_its_clock(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        ahead_s = self._conditions.kind.clock_ahead_s
+        if not ahead_s or "sent_at" not in body:
+            return body
+        return {**body, "sent_at": (datetime.fromisoformat(body["sent_at"]) + timedelta(seconds=ahead_s)).isoformat()}
