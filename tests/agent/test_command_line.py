@@ -248,7 +248,7 @@ async def test_the_service_unit_is_hardened_and_names_its_folders(agent: Agent) 
     assert done.status == 0
     assert f"--state {agent.state} run" in done.out
     assert "POOLHOUSE_VLLM=/opt/vllm/bin/vllm" in done.out
-    for line in ("NoNewPrivileges=yes", "ProtectSystem=strict", "KillMode=control-group", "User=poolhouse",
+    for line in ("NoNewPrivileges=yes", "ProtectSystem=strict", "Type=notify", "User=poolhouse",
                  f"ReadWritePaths={agent.state}", "RestartPreventExitStatus=2"):  # fmt: skip
         assert line in done.out.splitlines()
 

@@ -1,0 +1,1 @@
+"""The systemd units: their texts, and what the processes inside them do for systemd."""
