@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from poolhouse_common.failure import Failure
-from poolhouse_common.failure_entries import answers, checks, engine, gpu, joining, machine, standing
+from poolhouse_common.failure_entries import answers, checks, engine, gpu, joining, machine, releases, standing
 
 _ENTRIES = (
     *joining.ENTRIES,
@@ -12,6 +12,7 @@ _ENTRIES = (
     *gpu.ENTRIES,
     *engine.ENTRIES,
     *machine.ENTRIES,
+    *releases.ENTRIES,
     *answers.ENTRIES,
     *checks.ENTRIES,
 )
