@@ -4,7 +4,18 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from poolhouse_common.failure import Failure
-from poolhouse_common.failure_entries import answers, checks, engine, gpu, joining, machine, releases, standing
+from poolhouse_common.failure_entries import (
+    answers,
+    checks,
+    engine,
+    gpu,
+    joining,
+    machine,
+    owner,
+    planning,
+    releases,
+    standing,
+)
 
 _ENTRIES = (
     *joining.ENTRIES,
@@ -12,6 +23,8 @@ _ENTRIES = (
     *gpu.ENTRIES,
     *engine.ENTRIES,
     *machine.ENTRIES,
+    *planning.ENTRIES,
+    *owner.ENTRIES,
     *releases.ENTRIES,
     *answers.ENTRIES,
     *checks.ENTRIES,
