@@ -21,6 +21,7 @@ POOL_NAME = env.text("POOL_NAME", "Poolhouse")
 SIGNUP = env.choice("SIGNUP", "open", {"open", "invite", "closed"})
 METRICS_TOKEN = env.text("METRICS_TOKEN")
 RECEIPT_SIGNING_KEY = env.text("RECEIPT_SIGNING_KEY")
+AGENT_RELEASE_PUBLIC_KEY = env.base64_bytes("AGENT_RELEASE_PUBLIC_KEY", length=32)
 
 CURRENCY = env.text("CURRENCY", "usd").lower()
 PLATFORM_FEE_BPS = env.integer("PLATFORM_FEE_BPS", 2000, low=0, high=10_000)

@@ -1,5 +1,7 @@
 """Reads the environment: `NAME`, else the file that `NAME_FILE` names; a bad value stops the start."""
 
+import base64
+import binascii
 import os
 from ipaddress import ip_network
 from pathlib import Path
@@ -76,6 +78,18 @@ def networks(name: str) -> list[str]:
         except ValueError as error:
             raise ImproperlyConfigured(f"{name}: {item!r} is no IP address or network") from error
     return found
+
+
+def base64_bytes(name: str, *, length: int) -> str:
+    """Return base64 of so many bytes, or an empty text where the setting is not set."""
+    value = text(name)
+    try:
+        raw = base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise ImproperlyConfigured(f"{name}: not base64") from error
+    if value and len(raw) != length:
+        raise ImproperlyConfigured(f"{name}: {length} bytes in base64 are needed, these are {len(raw)}")
+    return value
 
 
 def url(name: str, default: str = "", *, schemes: tuple[str, ...] = ("http", "https")) -> str:

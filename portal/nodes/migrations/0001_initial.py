@@ -538,4 +538,77 @@ class Migration(migrations.Migration):
                 "ordering": ["-at", "-id"],
             },
         ),
+        migrations.CreateModel(
+            name="AgentRelease",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("version", models.CharField(max_length=24, unique=True)),
+                ("order", models.BigIntegerField(unique=True)),
+                ("protocol", models.PositiveIntegerField()),
+                ("manifest", models.BinaryField()),
+                ("signature", models.CharField(blank=True, max_length=120)),
+                ("wheel_name", models.CharField(max_length=128)),
+                ("wheel", models.BinaryField()),
+                ("requirements", models.BinaryField()),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[("offered", "Offered"), ("halted", "Halted"), ("withdrawn", "Withdrawn")],
+                        default="offered",
+                        max_length=12,
+                    ),
+                ),
+                ("state_code", models.CharField(blank=True, max_length=48)),
+                (
+                    "ring",
+                    models.CharField(
+                        choices=[
+                            ("house", "House nodes"),
+                            ("contracted", "House and contracted nodes"),
+                            ("all", "All nodes"),
+                        ],
+                        default="all",
+                        max_length=12,
+                    ),
+                ),
+                ("percent", models.PositiveSmallIntegerField(default=0)),
+                ("published_at", models.DateTimeField()),
+            ],
+            options={
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("percent__lte", 100)), name="release_percent_within_bounds"
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("ring__in", ["house", "contracted", "all"])), name="release_ring_known"
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("state__in", ["offered", "halted", "withdrawn"])),
+                        name="release_state_known",
+                    ),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="NodeUpdates",
+            fields=[
+                (
+                    "node",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        primary_key=True,
+                        related_name="updates",
+                        serialize=False,
+                        to="nodes.node",
+                    ),
+                ),
+                ("policy", models.CharField(max_length=12)),
+                ("tried", models.CharField(blank=True, max_length=24)),
+                ("code", models.CharField(blank=True, max_length=48)),
+                ("said_at", models.DateTimeField()),
+            ],
+            options={
+                "indexes": [models.Index(fields=["tried", "code"], name="node_updates_by_version")],
+            },
+        ),
     ]

@@ -12,9 +12,11 @@ from portal.nodes.models.placement import (
     PlacementRound,
     PlacementSwitch,
 )
+from portal.nodes.models.releases import AgentRelease, NodeUpdates, ReleaseRing, ReleaseState
 from portal.nodes.models.tunnels import Tunnel
 
 __all__ = [
+    "AgentRelease",
     "ChosenBy",
     "Deployment",
     "DesiredState",
@@ -30,11 +32,14 @@ __all__ = [
     "NodePlacement",
     "NodeSession",
     "NodeState",
+    "NodeUpdates",
     "ObservedState",
     "PlacementMode",
     "PlacementPolicy",
     "PlacementRound",
     "PlacementSwitch",
+    "ReleaseRing",
+    "ReleaseState",
     "SessionChallenge",
     "Tunnel",
 ]
