@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from poolhouse_agent.errors import ConfigError
+from poolhouse_agent.owner import rules as owner_rules
 
 DEFAULT_CONFIG = Path("/etc/poolhouse/agent.toml")
 DEFAULT_STATE = Path("/var/lib/poolhouse")
@@ -20,6 +21,14 @@ class ModelFolder:
 
     path: Path
     gpus: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """The program that runs engines in containers (none where empty), and the image, named by its digest."""
+
+    tool: str = ""
+    image: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +51,18 @@ class Config:
     nvml: str = ""
     gpu_memory_utilization: float = 0.90
     engine_environment: Mapping[str, str] = field(default_factory=dict)
+    container: Container = field(default_factory=Container)
+    keep_engines: bool = False
+    owner: Mapping[str, Any] = field(default_factory=dict)
 
 
-_SECTIONS = {"models", "external", "engine"}
-_ENGINE_KEYS = {"vllm", "nvml", "gpu_memory_utilization", "allowed_hosts", "environment"}
+_SECTIONS = {"models", "external", "engine", "owner"}
+_ENGINE_KEYS = {
+    "vllm", "nvml", "gpu_memory_utilization", "allowed_hosts", "environment", "container", "image", "keep_running",
+}  # fmt: skip
+
+
+_CONTAINER_TOOLS = frozenset({"docker", "podman"})
 
 
 def load(path: Path, *, environ: Mapping[str, str]) -> Config:
@@ -58,7 +75,10 @@ def load(path: Path, *, environ: Mapping[str, str]) -> Config:
     odd = set(engine) - _ENGINE_KEYS
     if odd:
         raise ConfigError("config_invalid", f"{path}: unknown key {min(odd)!r} in [engine]")
+    owner = _table(raw, "owner", path)
+    owner_rules.read(owner, where=path)
     return Config(
+        owner=owner,
         models={name: _model(name, value, path) for name, value in _table(raw, "models", path).items()},
         external={name: _external(name, value, path) for name, value in _table(raw, "external", path).items()},
         allowed_hosts=frozenset(_texts(engine.get("allowed_hosts", []), "allowed_hosts", path)),
@@ -66,6 +86,8 @@ def load(path: Path, *, environ: Mapping[str, str]) -> Config:
         nvml=environ.get("POOLHOUSE_NVML") or _text(engine.get("nvml", ""), "nvml", path),
         gpu_memory_utilization=_share(engine.get("gpu_memory_utilization", 0.90), path),
         engine_environment=_environment(engine.get("environment", {}), path),
+        container=_container(engine, path),
+        keep_engines=_switch(engine.get("keep_running", False), "keep_running", path),
     )
 
 
@@ -109,6 +131,19 @@ def _external(name: str, value: Any, path: Path) -> ExternalServer:
         served_name=_text(value.get("served_name", ""), "served_name", path),
         api_key_file=Path(_text(key_file, "api_key_file", path)) if key_file else None,
     )
+
+
+def _container(engine: Mapping[str, Any], path: Path) -> Container:
+    tool = _text(engine.get("container", ""), "container", path)
+    if tool and Path(tool).name not in _CONTAINER_TOOLS:
+        raise ConfigError("config_invalid", f"{path}: container is neither docker nor podman")
+    return Container(tool, _text(engine.get("image", ""), "image", path))
+
+
+def _switch(value: Any, name: str, path: Path) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigError("config_invalid", f"{path}: {name} is neither true nor false")
+    return value
 
 
 def _text(value: Any, name: str, path: Path) -> str:

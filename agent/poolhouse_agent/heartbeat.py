@@ -11,6 +11,7 @@ from poolhouse_agent.client import PortalClient
 from poolhouse_agent.engine.deployments import Deployments
 from poolhouse_agent.errors import PortalError
 from poolhouse_agent.nvml.inventory import GpuReport
+from poolhouse_agent.owner.standing import Action, Standing
 from poolhouse_agent.protocol import messages
 from poolhouse_agent.protocol.messages import HeartbeatReply
 from poolhouse_agent.session import SessionKeeper
@@ -35,6 +36,26 @@ class Inventory(Protocol):
         ...
 
 
+class Allows(Protocol):
+    """Who says whether this machine serves."""
+
+    def look(self, *, now: datetime) -> Standing:
+        """Decide again."""
+        ...
+
+
+class WishAlone:
+    """Allows what the owner last wished by command, and knows of no other rule."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def look(self, *, now: datetime) -> Standing:
+        """Serve, or drain where that is the wish."""
+        is_serving = self._state.wish() is Wish.SERVE
+        return Standing(Action.SERVE) if is_serving else Standing(Action.DRAIN, "drain_requested")
+
+
 class Heart:
     """Beats for ever; `last` is the portal's last answer."""
 
@@ -46,12 +67,15 @@ class Heart:
         deployments: Deployments,
         inventory: Inventory,
         state: State,
+        owner: Allows | None = None,
     ) -> None:
         self._client = client
         self._sessions = sessions
         self._deployments = deployments
         self._inventory = inventory
         self._state = state
+        self._owner = owner or WishAlone(state)
+        self._standing = Standing(Action.SERVE)
         self._interval_s = 15.0
         self._read_at: float | None = None
         self._said: set[str] = set()
@@ -71,8 +95,8 @@ class Heart:
 
     async def _beat(self, wish: Wish) -> float:
         """Send one heartbeat; return how long to wait. Raises PortalError `node_retired`."""
-        self._deployments.drain(is_draining=wish is not Wish.SERVE)
         await self._look_at_gpus()
+        self._obey_owner()
         if self._sessions.is_refused:
             return self._interval_s
         try:
@@ -85,8 +109,17 @@ class Heart:
         self.last, self.last_error = reply, None
         self._interval_s = float(reply.heartbeat_s)
         self._say(reply)
-        self._deployments.apply(reply.desired if wish is not Wish.LEAVE else ())
+        has_to_end = wish is Wish.LEAVE or self._obey_owner().action is Action.REST
+        self._deployments.apply(() if has_to_end else reply.desired)
         return self._interval_s
+
+    def _obey_owner(self) -> Standing:
+        """Do what the owner wants, before the portal is asked and whether or not it answers."""
+        self._standing = self._owner.look(now=datetime.now(UTC))
+        self._deployments.drain(is_draining=self._standing.action is not Action.SERVE)
+        if self._standing.action is Action.REST:
+            self._deployments.apply(())
+        return self._standing
 
     def _failed(self, error: PortalError) -> float:
         self.last_error = error
@@ -103,14 +136,19 @@ class Heart:
 
     def _body(self, wish: Wish) -> dict[str, Any]:
         report = self._inventory.latest
-        return messages.heartbeat_body(
+        body = messages.heartbeat_body(
             sent_at=datetime.now(UTC),
-            wish=wish.value,
+            wish=self._wish_told(wish).value,
             host={**host.facts(), **host.load()},
             gpus=report.gpus,
             gpu_errors=report.errors,
             deployments=self._deployments.reports(),
         )
+        return {**body, **messages.owner_body(self._standing)}
+
+    def _wish_told(self, wish: Wish) -> Wish:
+        is_resting = wish is Wish.SERVE and self._standing.action is not Action.SERVE
+        return Wish.DRAIN if is_resting else wish
 
     async def _look_at_gpus(self) -> None:
         now = asyncio.get_running_loop().time()
@@ -119,12 +157,12 @@ class Heart:
             await self._inventory.read()
 
     async def _pause(self, delay: float, seen: int) -> None:
-        """Wait, but not when a deployment or the owner's wish changed meanwhile."""
+        """Wait, but not when a deployment, the owner's wish or what the owner's rules allow changed meanwhile."""
         await asyncio.sleep(min(delay, _SHORTEST_S))
         loop = asyncio.get_running_loop()
-        until, wish = loop.time() + delay - _SHORTEST_S, self._state.wish()
+        until, wish, allowed = loop.time() + delay - _SHORTEST_S, self._state.wish(), self._standing.action
         while (left := until - loop.time()) > 0:
-            if self._state.wish() is not wish:
+            if self._state.wish() is not wish or self._owner.look(now=datetime.now(UTC)).action is not allowed:
                 return
             try:
                 async with asyncio.timeout(min(left, 1.0)):

@@ -3,14 +3,16 @@
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 import aiohttp
 
-from poolhouse_agent import VERSION, identity
+from poolhouse_agent import identity, status
 from poolhouse_agent.client import PortalClient
 from poolhouse_agent.config import Config
 from poolhouse_agent.engine import http, process
@@ -22,9 +24,12 @@ from poolhouse_agent.errors import ConfigError
 from poolhouse_agent.heartbeat import Heart, Inventory
 from poolhouse_agent.nvml.inventory import GpuReport
 from poolhouse_agent.nvml.inventory import Inventory as NvmlInventory
+from poolhouse_agent.owner.keeper import Owner
+from poolhouse_agent.owner.power import PowerKeeper
 from poolhouse_agent.session import SessionKeeper
 from poolhouse_agent.state import Membership, State, Wish
 from poolhouse_agent.tunnel.keeper import TunnelKeeper
+from poolhouse_agent.units.notify import Notifier
 
 log = logging.getLogger(__name__)
 
@@ -42,15 +47,18 @@ class Agent:
     heart: Heart
     tunnel: TunnelKeeper
     inventory: Inventory
+    owner: Owner
+    power: PowerKeeper
 
     async def run(self) -> None:
         """Serve until the owner leaves the pool or the task is cancelled."""
         tunnel = asyncio.create_task(self.tunnel.run())
-        status = asyncio.create_task(self._write_status())
+        telling = asyncio.create_task(self._write_status())
+        power = asyncio.create_task(self._hold_power())
         heart = asyncio.create_task(self.heart.run())
         try:
-            await asyncio.wait({tunnel, status, heart}, return_when=asyncio.FIRST_COMPLETED)
-            for task in (tunnel, status, heart):
+            await asyncio.wait({tunnel, telling, heart, power}, return_when=asyncio.FIRST_COMPLETED)
+            for task in (tunnel, telling, heart, power):
                 if task.done():
                     task.result()
             if self.state.wish() is Wish.LEAVE:
@@ -59,38 +67,40 @@ class Agent:
                 log.info("agent.left", extra={"node": self.membership.node})
         finally:
             self.deployments.drain(is_draining=True)
-            await _end(heart, status)  # first: the heart would start again what is being stopped
+            await _end(heart, telling, power)  # first: the heart would start again what is being stopped
             await self.deployments.end_all()
             await _end(tunnel)
+            await self.power.restore()
+
+    def summary(self) -> str:
+        """What `systemctl status` shows: one line."""
+        tunnel = "connected" if self.tunnel.is_connected else "disconnected"
+        state = self.heart.last.state if self.heart.last else "not heard yet"
+        return f"{self.membership.node}: {state}, tunnel {tunnel}, {self.deployments.running} requests run"
 
     async def _write_status(self) -> None:
         while True:
-            self.state.write("status.json", self.status())
+            self.state.write(status.FILE, self.status())
             await asyncio.sleep(_STATUS_S)
 
-    def status(self) -> dict[str, object]:
+    def status(self) -> dict[str, Any]:
         """What `poolhouse-agent status` shows."""
-        session, last, error = self.sessions.current, self.heart.last, self.heart.last_error
-        return {
-            "written_at": datetime.now(UTC).isoformat(timespec="seconds"),
-            "agent_version": VERSION,
-            "node": self.membership.node,
-            "server": self.membership.server,
-            "wish": self.state.wish().value,
-            "portal": {"code": error.code, "detail": error.detail, "fix": error.fix} if error else {"code": ""},
-            "node_state": last.state if last else "",
-            "generation": session.generation if session else 0,
-            "tunnel": "connected" if self.tunnel.is_connected else "disconnected",
-            "gpus": list(self.inventory.latest.gpus),
-            "gpu_errors": list(self.inventory.latest.errors),
-            "deployments": [
-                {
-                    "deployment": one.deployment, "model": one.model, "state": one.state, "code": one.code,
-                    "detail": one.detail, "running": one.running, "max_concurrency": one.max_concurrency,
-                }
-                for one in self.deployments.reports()
-            ],
-        }  # fmt: skip
+        parts = status.Parts(
+            state=self.state,
+            membership=self.membership,
+            sessions=self.sessions,
+            heart=self.heart,
+            inventory=self.inventory,
+            deployments=self.deployments,
+            owner=self.owner,
+            power=self.power,
+        )
+        return status.of(parts, is_connected=self.tunnel.is_connected, now=datetime.now(UTC))
+
+    async def _hold_power(self) -> None:
+        while True:
+            await self.power.hold(self.owner.rules.power_cap_w)
+            await asyncio.sleep(_STATUS_S)
 
 
 async def _end(*tasks: asyncio.Task[None]) -> None:
@@ -117,9 +127,11 @@ async def assembled(state: State, config: Config, *, timing: Timing | None = Non
         workshop, inventory = _on_this_machine(state, config, membership, engines)
         deployments = Deployments(workshop, timing=timing)
         sessions = SessionKeeper(client, key, node=membership.node)
-        heart = Heart(client, sessions, deployments=deployments, inventory=inventory, state=state)
+        owner = Owner(state, config.owner, gpus=lambda: inventory.latest, engines=state.engines)
+        heart = Heart(client, sessions, deployments=deployments, inventory=inventory, state=state, owner=owner)
         tunnel = TunnelKeeper(sessions, server=membership.server, serving=deployments, net=net, engines=engines)
-        yield Agent(state, membership, sessions, deployments, heart, tunnel, inventory)
+        power = PowerKeeper(state, library=config.nvml)
+        yield Agent(state, membership, sessions, deployments, heart, tunnel, inventory, owner, power)
 
 
 def _on_this_machine(
@@ -140,20 +152,26 @@ def _on_this_machine(
     return Workshop(config, engines, state.engines, gpus, wanted.behaviour, state.behaviour_file), simulated
 
 
-def _ask_to_end(work: asyncio.Task[None]) -> None:
+def _ask_to_end(work: asyncio.Task[None], notifier: Notifier) -> None:
     """Cancel once: a second signal must not cut off the stopping of engines."""
+    notifier.stopping()
     if not work.cancelling():
         work.cancel()
 
 
 async def run(state: State, config: Config) -> None:
     """Run until SIGTERM, SIGINT or the wish to leave. Raises ConfigError, PortalError."""
-    loop = asyncio.get_running_loop()
+    loop, notifier = asyncio.get_running_loop(), Notifier(os.environ)
     async with assembled(state, config) as agent:
         work = asyncio.create_task(agent.run())
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, _ask_to_end, work)
+            loop.add_signal_handler(number, _ask_to_end, work, notifier)
         log.info("agent.started", extra={"node": agent.membership.node, "server": agent.membership.server})
-        with contextlib.suppress(asyncio.CancelledError):
-            await work
+        notifier.ready()
+        beat = asyncio.create_task(notifier.beat(agent.summary))
+        try:
+            with contextlib.suppress(asyncio.CancelledError):
+                await work
+        finally:
+            await _end(beat)
         log.info("agent.stopped", extra={"node": agent.membership.node})

@@ -100,6 +100,18 @@ class State:
         """What the running agent wrote last, or None."""
         return self._read("status.json")
 
+    def read(self, name: str) -> dict[str, Any] | None:
+        """Return a JSON file of the folder, or None where it is not there. Raises ConfigError."""
+        return self._read(name)
+
+    def stamp(self, name: str) -> tuple[int, int] | None:
+        """What changes whenever the file is replaced; None where it is not there."""
+        try:
+            found = (self.folder / name).stat()
+        except OSError:
+            return None
+        return found.st_ino, found.st_mtime_ns
+
     def write(self, name: str, value: object) -> None:
         """Replace a JSON file as a whole."""
         self._replace(name, json.dumps(value, indent=1, sort_keys=True) + "\n")
@@ -144,6 +156,14 @@ class State:
                 output.write(text)
                 output.flush()
                 os.fsync(output.fileno())
+                _give_to_owner(output.fileno(), self.folder)
             Path(temporary).replace(self.folder / name)
         except OSError as error:
             raise ConfigError("state_unwritable", f"{self.folder / name}: {error.strerror}") from None
+
+
+def _give_to_owner(handle: int, folder: Path) -> None:
+    """A file that an administrator writes belongs to the agent's user all the same, or the agent could not read it."""
+    owner = folder.stat()
+    if os.geteuid() == 0 and owner.st_uid != 0:
+        os.fchown(handle, owner.st_uid, owner.st_gid)

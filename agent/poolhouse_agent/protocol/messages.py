@@ -8,6 +8,7 @@ from typing import Any
 
 from poolhouse_agent import PROTOCOL, VERSION
 from poolhouse_agent.errors import PortalError
+from poolhouse_agent.owner.standing import Standing
 from poolhouse_agent.protocol import frames
 from poolhouse_agent.protocol.reading import Reader
 
@@ -62,6 +63,9 @@ class Desired:
     quantization: str = ""
     engine_args: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    engine_version: str = ""
+    source: str = ""
+    revision: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,7 @@ class DeploymentReport:
     waiting: int = 0
     max_concurrency: int = 0
     counters: Mapping[str, int] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 def session_text(*, nonce: str, node: str, public_url: str) -> bytes:
@@ -150,6 +155,13 @@ def heartbeat_body(
     }
 
 
+def owner_body(standing: Standing) -> dict[str, Any]:
+    """What a heartbeat adds where the owner keeps the machine: why, and until when."""
+    if not standing.code:
+        return {}
+    return {"owner": {"code": standing.code, "until": standing.until.isoformat() if standing.until else None}}
+
+
 def _reported(report: DeploymentReport) -> dict[str, Any]:
     return {
         "deployment": report.deployment,
@@ -159,6 +171,7 @@ def _reported(report: DeploymentReport) -> dict[str, Any]:
         "running": report.running,
         "waiting": report.waiting,
         "counters": dict(report.counters),
+        "facts": dict(report.facts),
     }
 
 
@@ -226,13 +239,14 @@ def read_heartbeat(value: object) -> HeartbeatReply:
     return HeartbeatReply(
         state=reader.text("state", default="", limit=32),
         heartbeat_s=reader.whole("heartbeat_s", low=1, high=3600, default=15),
-        desired=tuple(_desired(item) for item in reader.items("desired", limit=_MAX_DEPLOYMENTS)),
+        desired=tuple(read_desired(item) for item in reader.items("desired", limit=_MAX_DEPLOYMENTS)),
         messages=tuple(_message(item) for item in reader.items("messages", limit=_MAX_MESSAGES)),
         server_time=_time(reader.text("server_time", default="", limit=64)),
     )
 
 
-def _desired(value: object) -> Desired:
+def read_desired(value: object) -> Desired:
+    """Read one deployment that should run. Raises PortalError."""
     reader = Reader(value, where="a desired deployment")
     return Desired(
         deployment=reader.text("deployment", limit=64),
@@ -247,6 +261,9 @@ def _desired(value: object) -> Desired:
         quantization=reader.text("quantization", limit=32, default=""),
         engine_args=reader.table("engine_args"),
         settings=reader.table("settings"),
+        engine_version=reader.text("engine_version", limit=32, default=""),
+        source=reader.text("source", limit=240, default=""),
+        revision=reader.text("revision", limit=64, default=""),
     )
 
 

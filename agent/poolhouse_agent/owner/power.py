@@ -1,0 +1,126 @@
+"""The owner's power cap: set through NVML, and the limits of before put back when the agent stops."""
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import poolhouse_agent
+from poolhouse_agent.errors import ConfigError
+from poolhouse_agent.state import State
+
+log = logging.getLogger(__name__)
+
+FILE = "power.json"
+_DEADLINE_S = 15.0
+_ALL = "*"
+_LATER = frozenset({"nvml_hung", "nvml_error", "nvml_library_missing", "gpu_is_lost"})
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What became of one GPU's limit; `code` says why it is not what the owner wants."""
+
+    gpu: str
+    before_w: int | None
+    now_w: int | None
+    code: str = ""
+    detail: str = ""
+
+
+class PowerKeeper:
+    """Holds the cap that the owner wants. `limits` is what became of it."""
+
+    def __init__(self, state: State, *, library: str, deadline_s: float = _DEADLINE_S) -> None:
+        self._state = state
+        self._library = library
+        self._deadline_s = deadline_s
+        self.cap_w: int | None = None
+        self.limits: tuple[Limit, ...] = ()
+
+    async def hold(self, cap_w: int | None) -> tuple[Limit, ...]:
+        """Bring the limits in line with the cap; None puts back what was before. A failure is in the answer."""
+        if cap_w == self.cap_w and not any(limit.code in _LATER for limit in self.limits):
+            return self.limits
+        self.cap_w = cap_w
+        if cap_w is None:
+            return await self.restore()
+        self.limits = await self._ask([(_ALL, cap_w * 1000)])
+        self._remember()
+        self._tell()
+        return self.limits
+
+    async def restore(self) -> tuple[Limit, ...]:
+        """Put back the limits that were there before; where none was changed nothing is asked."""
+        before = self._before()
+        self.cap_w = None
+        if not before:
+            self.limits = ()
+            return ()
+        self.limits = await self._ask(sorted(before.items()))
+        failed = {limit.gpu for limit in self.limits if limit.code}
+        self._state.write(FILE, {uuid: limit for uuid, limit in before.items() if uuid in failed or "" in failed})
+        self._tell()
+        return self.limits
+
+    def _remember(self) -> None:
+        """Note each first limit; a later cap must not pass for the limit of before."""
+        changed = {limit.gpu: limit.before_w * 1000 for limit in self.limits if limit.before_w and not limit.code}
+        self._state.write(FILE, {**changed, **self._before()})
+
+    def _before(self) -> dict[str, int]:
+        try:
+            found = self._state.read(FILE) or {}
+        except ConfigError:
+            log.warning("power.forgotten", extra={"code": "state_unreadable", "detail": FILE})
+            return {}
+        return {str(uuid): int(limit) for uuid, limit in found.items() if isinstance(limit, int)}
+
+    def _tell(self) -> None:
+        for limit in self.limits:
+            level = logging.WARNING if limit.code else logging.INFO
+            fields = {"gpu": limit.gpu, "watt": limit.now_w, "code": limit.code, "detail": limit.detail}
+            log.log(level, "power.limit", extra=fields)
+
+    async def _ask(self, wanted: Sequence[tuple[str, int]]) -> tuple[Limit, ...]:
+        words = [f"{uuid}={limit_mw}" for uuid, limit_mw in wanted]
+        try:
+            child = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "poolhouse_agent.owner.power_child", self._library or "-", *words,
+                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+                env={**os.environ, "PYTHONPATH": str(Path(poolhouse_agent.__file__).parents[1])},
+            )  # fmt: skip
+        except OSError as error:
+            return (Limit("", None, None, "nvml_crashed", str(error)),)
+        try:
+            async with asyncio.timeout(self._deadline_s):
+                output, _ = await child.communicate()
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                child.kill()
+            return (Limit("", None, None, "nvml_hung", f"no answer within {self._deadline_s:.0f} s"),)
+        return _limits(output, child.returncode or 0)
+
+
+def _limits(output: bytes, status: int) -> tuple[Limit, ...]:
+    try:
+        return tuple(_limit(entry) for entry in json.loads(output))
+    except (ValueError, KeyError, TypeError):
+        return (Limit("", None, None, "nvml_crashed", f"exit status {status}"),)
+
+
+def _limit(entry: Mapping[str, Any]) -> Limit:
+    before, now = entry["before_mw"], entry["now_mw"]
+    return Limit(
+        gpu=entry["uuid"],
+        before_w=None if before is None else before // 1000,
+        now_w=None if now is None else now // 1000,
+        code=entry["code"],
+        detail=entry["detail"],
+    )
