@@ -43,6 +43,7 @@ class CatalogModel(models.Model):
     """A model as customers name it. `artefact_digest` pins weights, tokenizer, template and dtype.
 
     An embedding model's `request_overhead_bytes` is what its tokenizer adds to each text, None where bytes bound none.
+    `config` is the release's config.json, from which plans are made, and `weight_bytes` the size of its weights' files.
     """
 
     public_id = models.CharField(max_length=96, unique=True)
@@ -65,6 +66,8 @@ class CatalogModel(models.Model):
     message_overhead_bytes = models.PositiveIntegerField(null=True, blank=True)
     request_overhead_bytes = models.PositiveIntegerField(null=True, blank=True)
     end_tokens = models.PositiveSmallIntegerField(default=1)
+    config = models.JSONField(null=True, blank=True)
+    weight_bytes = models.BigIntegerField(null=True, blank=True)
     engine_args = models.JSONField(default=dict)
     supported_parameters = ArrayField(models.CharField(max_length=48), default=list)
     first_token_timeout_s = models.PositiveIntegerField(default=60)
@@ -92,3 +95,31 @@ class CatalogModel(models.Model):
 
     def __str__(self) -> str:
         return self.public_id
+
+
+class GpuFigures(models.Model):
+    """One kind of GPU as the operator corrects or adds it: it stands before the shipped kind of the same name.
+
+    `bf16_tenths` and `measured_tenths` (0: not known) are dense products with 32-bit sums, in tenths of TFLOPS.
+    """
+
+    name = models.CharField(max_length=64, unique=True)
+    aliases = ArrayField(models.CharField(max_length=64), default=list, blank=True)
+    memory_mib = models.PositiveIntegerField()
+    bandwidth_gbps = models.PositiveIntegerField()
+    bf16_tenths = models.PositiveIntegerField()
+    measured_tenths = models.PositiveIntegerField(default=0)
+    watts = models.PositiveIntegerField()
+    capability = models.CharField(max_length=8)
+    changed_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(memory_mib__gte=1, bandwidth_gbps__gte=1, bf16_tenths__gte=1, watts__gte=1),
+                name="catalog_gpu_figures_positive",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name

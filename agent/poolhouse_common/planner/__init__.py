@@ -6,7 +6,7 @@ answer.fits, answer.reasons, answer.tensor_parallel, answer.max_concurrency, sug
 """
 
 from poolhouse_common.planner.budget import Budget, Load
-from poolhouse_common.planner.config import MAX_CONFIG_BYTES, parse_config, read_shape
+from poolhouse_common.planner.config import MAX_CONFIG_BYTES, parse_config, read_shape, recast, requantized
 from poolhouse_common.planner.errors import ConfigRefused, GpusRefused, PlanError
 from poolhouse_common.planner.gpus import MAX_GPUS, Gpu, GpuKind, default_kinds, find_kind, kind_of, parse_gpus
 from poolhouse_common.planner.plan import Plan, Wish, plan
@@ -34,4 +34,6 @@ __all__ = [
     "parse_gpus",
     "plan",
     "read_shape",
+    "recast",
+    "requantized",
 ]

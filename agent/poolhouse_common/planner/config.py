@@ -60,9 +60,16 @@ def read_shape(*, config: Mapping[str, object], weight_bytes: int = 0) -> ModelS
     )
 
 
-def with_quantization(shape: ModelShape, chosen: quantization.Quantization) -> ModelShape:
-    """Return the shape as it would be in another format; the size of its files is no longer known."""
-    return replace(shape, quantization=chosen, weight_bytes=0)
+def requantized(shape: ModelShape, method: str) -> ModelShape:
+    """Return the shape as it would be in another format; the files' size says nothing then. Raises ConfigRefused."""
+    return replace(shape, quantization=quantization.named(method), weight_bytes=0)
+
+
+def recast(shape: ModelShape, dtype: str) -> ModelShape:
+    """Return an unquantized shape as it would be in another number format. Raises ConfigRefused."""
+    chosen = quantization.plain(dtype)
+    size = shape.weight_bytes * chosen.bits // shape.quantization.bits
+    return replace(shape, dtype=dtype, quantization=chosen, weight_bytes=size)
 
 
 def _text_config(config: Config) -> Config:

@@ -27,6 +27,42 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
+            name="GpuFigures",
+            fields=[
+                (
+                    "id",
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
+                ),
+                ("name", models.CharField(max_length=64, unique=True)),
+                (
+                    "aliases",
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.CharField(max_length=64), blank=True, default=list, size=None
+                    ),
+                ),
+                ("memory_mib", models.PositiveIntegerField()),
+                ("bandwidth_gbps", models.PositiveIntegerField()),
+                ("bf16_tenths", models.PositiveIntegerField()),
+                ("measured_tenths", models.PositiveIntegerField(default=0)),
+                ("watts", models.PositiveIntegerField()),
+                ("capability", models.CharField(max_length=8)),
+                ("changed_at", models.DateTimeField()),
+            ],
+            options={
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("bandwidth_gbps__gte", 1),
+                            ("bf16_tenths__gte", 1),
+                            ("memory_mib__gte", 1),
+                            ("watts__gte", 1),
+                        ),
+                        name="catalog_gpu_figures_positive",
+                    ),
+                ],
+            },
+        ),
+        migrations.CreateModel(
             name="CatalogModel",
             fields=[
                 (
@@ -68,6 +104,8 @@ class Migration(migrations.Migration):
                 ("message_overhead_bytes", models.PositiveIntegerField(blank=True, null=True)),
                 ("request_overhead_bytes", models.PositiveIntegerField(blank=True, null=True)),
                 ("end_tokens", models.PositiveSmallIntegerField(default=1)),
+                ("config", models.JSONField(blank=True, null=True)),
+                ("weight_bytes", models.BigIntegerField(blank=True, null=True)),
                 ("engine_args", models.JSONField(default=dict)),
                 (
                     "supported_parameters",

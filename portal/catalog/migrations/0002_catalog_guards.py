@@ -18,6 +18,8 @@ BEGIN
             (OLD.public_id, OLD.source, OLD.revision, OLD.artefact_digest, OLD.dtype, OLD.quantization, OLD.end_tokens)
         OR (NEW.tokenizer_id, NEW.chat_template_id) IS DISTINCT FROM (OLD.tokenizer_id, OLD.chat_template_id)
         OR (NEW.task, NEW.embedding_dimensions) IS DISTINCT FROM (OLD.task, OLD.embedding_dimensions)
+        OR (OLD.config IS NOT NULL AND NEW.config IS DISTINCT FROM OLD.config)
+        OR (OLD.weight_bytes IS NOT NULL AND NEW.weight_bytes IS DISTINCT FROM OLD.weight_bytes)
     ) THEN
         RAISE EXCEPTION 'one model id is one artefact: make a new id' USING ERRCODE = 'restrict_violation';
     END IF;

@@ -11,8 +11,9 @@ from portal.audit import services as audit
 from portal.audit.services import Actor
 from portal.catalog import locks
 from portal.catalog.models import Artefact, ArtefactKind, CatalogModel, ModelState, ModelTask
-from portal.catalog.rules import parameters, states, tokenizers
+from portal.catalog.rules import parameters, shapes, states, tokenizers
 from portal.catalog.services.proofs import prove_overheads
+from portal.catalog.services.shapes import require_weight_bytes
 from portal.core.errors import Conflict, InvalidValue
 from portal.integrations import bus
 
@@ -71,10 +72,12 @@ class ModelSpec:
     supported_parameters: Sequence[str] = ()
     first_token_timeout_s: int = 60
     deprecates_at: datetime | None = None
+    config: Mapping[str, object] | None = None
+    weight_bytes: int | None = None
 
 
 def create_model(*, spec: ModelSpec, actor: Actor, now: datetime) -> CatalogModel:
-    """Add a draft. Raises InvalidValue, ModelExists, TemplateInvalid."""
+    """Add a draft. Raises InvalidValue, ModelExists, TemplateInvalid, ModelConfigInvalid."""
     _check(spec)
     tokenizer = _artefact(spec.tokenizer, ArtefactKind.TOKENIZER)
     template = _artefact(spec.chat_template, ArtefactKind.CHAT_TEMPLATE)
@@ -103,6 +106,8 @@ def create_model(*, spec: ModelSpec, actor: Actor, now: datetime) -> CatalogMode
         supported_parameters=parameters.require_supported_parameters(list(spec.supported_parameters)),
         first_token_timeout_s=spec.first_token_timeout_s,
         deprecates_at=spec.deprecates_at,
+        config=spec.config,
+        weight_bytes=spec.weight_bytes,
         created_at=now,
     )
     try:
@@ -186,6 +191,11 @@ def _check(spec: ModelSpec) -> None:
     for name in ("name", "source", "revision", "licence"):
         if not getattr(spec, name).strip():
             raise InvalidValue(f"{name} must be given", param=name)
+    require_weight_bytes(spec.weight_bytes)
+    if spec.config is not None:
+        shapes.shape_of(
+            config=spec.config, weight_bytes=spec.weight_bytes, dtype=spec.dtype, quantization=spec.quantization
+        )
 
 
 def _check_dimensions(spec: ModelSpec) -> None:

@@ -1,0 +1,45 @@
+"""What catalogue models take of GPUs, and the kinds of GPUs that plans are made for."""
+
+from collections.abc import Sequence
+
+from poolhouse_common import planner
+
+from portal.catalog.models import CatalogModel, GpuFigures
+from portal.catalog.rules import shapes
+
+MAX_KINDS = 500
+
+
+def shape_of(model: CatalogModel) -> planner.ModelShape | None:
+    """Return the model's shape, None where its config.json was not uploaded. Raises ModelConfigInvalid."""
+    if model.config is None:
+        return None
+    return shapes.shape_of(
+        config=model.config, weight_bytes=model.weight_bytes, dtype=model.dtype, quantization=model.quantization
+    )
+
+
+def wish_of(model: CatalogModel, *, concurrency: int) -> planner.Wish:
+    """Return what the model's deployments ask of a machine."""
+    return shapes.wish_of(context=model.context_tokens, concurrency=concurrency, engine_args=model.engine_args)
+
+
+def figures_of_operator() -> Sequence[GpuFigures]:
+    """Return the kinds that the operator corrected or added, by name."""
+    return list(GpuFigures.objects.order_by("name")[:MAX_KINDS])
+
+
+def gpu_kinds() -> tuple[planner.GpuKind, ...]:
+    """Return every known kind of GPU by name: the shipped ones, and the operator's before them."""
+    kinds = {kind.name: kind for kind in planner.default_kinds()}
+    kinds.update((row.name, kind_of(row)) for row in figures_of_operator())
+    return tuple(kinds[name] for name in sorted(kinds))
+
+
+def kind_of(row: GpuFigures) -> planner.GpuKind:
+    """Return the operator's figures as the planner takes them."""
+    return planner.kind_of({
+        "name": row.name, "aliases": list(row.aliases), "memory_mib": row.memory_mib,
+        "bandwidth_gbps": row.bandwidth_gbps, "bf16_tflops": row.bf16_tenths / 10,
+        "measured_tflops": row.measured_tenths / 10, "watts": row.watts, "capability": row.capability,
+    })  # fmt: skip
