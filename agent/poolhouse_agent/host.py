@@ -1,61 +1,38 @@
-"""What the operating system says about this machine; a fact that cannot be read is left out."""
+"""What the operating system says about this machine; a fact that cannot be read has a reason in its place."""
 
-import os
-import platform
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-_MEMINFO = Path("/proc/meminfo")
-_UPTIME = Path("/proc/uptime")
-_OS_RELEASE = Path("/etc/os-release")
+from poolhouse_agent.probes import disk, memory, network, processor, surroundings, system
+from poolhouse_agent.probes.reading import Probe, ask
+
+ROOT = Path("/")
+_STATE = Path("/var/lib/poolhouse")
+_FACTS: dict[str, Probe] = {
+    **system.FACTS, **surroundings.FACTS, **processor.FACTS, **memory.FACTS, **network.FACTS,
+}  # fmt: skip
+_LOAD: dict[str, Probe] = {**system.LOAD, **processor.LOAD, **memory.LOAD, **network.LOAD}
 
 
-def facts() -> dict[str, Any]:
-    """What does not change while the machine runs."""
-    return _known({
-        "os": _os_name(),
-        "kernel": platform.release(),
-        "cpu_count": os.cpu_count(),
-        "memory_bytes": _memory("MemTotal"),
-    })  # fmt: skip
+@dataclass(frozen=True, slots=True)
+class HostReport:
+    """The machine's readings, and why the others are missing. A name stands in exactly one of the two."""
+
+    values: dict[str, Any]
+    missing: dict[str, str]
 
 
-def load() -> dict[str, Any]:
-    """How busy the machine is."""
-    return _known({
-        "uptime_s": _uptime_s(),
-        "memory_available_bytes": _memory("MemAvailable"),
-        "load_1m": round(os.getloadavg()[0], 2),
-    })  # fmt: skip
+def report(folder: Path = _STATE, *, root: Path = ROOT) -> HostReport:
+    """Read everything; `folder` is the one whose disk matters."""
+    return HostReport(*ask({**_FACTS, **disk.facts(folder), **_LOAD, **disk.load(folder)}, root))
 
 
-def _known(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
+def facts(folder: Path = _STATE, *, root: Path = ROOT) -> dict[str, Any]:
+    """Return what is known and does not change while the machine runs."""
+    return ask({**_FACTS, **disk.facts(folder)}, root)[0]
 
 
-def _os_name() -> str | None:
-    for line in _read(_OS_RELEASE).splitlines():
-        name, _, value = line.partition("=")
-        if name == "PRETTY_NAME":
-            return value.strip('"')[:80]
-    return platform.system() or None
-
-
-def _memory(field: str) -> int | None:
-    for line in _read(_MEMINFO).splitlines():
-        name, _, value = line.partition(":")
-        if name == field:
-            return int(value.split()[0]) * 1024
-    return None
-
-
-def _uptime_s() -> int | None:
-    text = _read(_UPTIME)
-    return int(float(text.split()[0])) if text else None
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
+def load(folder: Path = _STATE, *, root: Path = ROOT) -> dict[str, Any]:
+    """Return how busy the machine is, as far as it is known."""
+    return ask({**_LOAD, **disk.load(folder)}, root)[0]

@@ -13,6 +13,7 @@ from poolhouse_common.failure_entries import (
     machine,
     owner,
     planning,
+    readings,
     releases,
     standing,
 )
@@ -24,6 +25,7 @@ _ENTRIES = (
     *engine.ENTRIES,
     *machine.ENTRIES,
     *planning.ENTRIES,
+    *readings.ENTRIES,
     *owner.ENTRIES,
     *releases.ENTRIES,
     *answers.ENTRIES,

@@ -1,16 +1,22 @@
-"""GPUs through the real `pynvml` over a stand-in for the driver's library: healthy, lost, odd, hung, absent."""
+"""GPUs through the real `pynvml` over a stand-in for the driver's library: every kind of machine, and what goes wrong."""
 
+import asyncio
+import json
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from poolhouse_agent.config import Config
 from poolhouse_agent.nvml.inventory import Inventory
+from poolhouse_agent.nvml.lookout import Lookout
+from poolhouse_agent.nvml.xids import XidWatch
 from poolhouse_agent.state import State
+from poolhouse_common import failures
 
 from tests.agent.conftest import join, running_agent
-from tests.fakes.nvml import build
+from tests.fakes.nvml import build, record
 from tests.fakes.nvml.build import Scenario
 from tests.fakes.pool import Pool
 
@@ -32,68 +38,93 @@ def scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scenar
     assert os.environ["NVML_STUB"] == str(made.path)
 
 
-async def test_two_healthy_cards_are_reported_in_full(library: str, scenario: Scenario) -> None:
-    report = await Inventory(library=library).read()
+@pytest.fixture
+def inventory(library: str, scenario: Scenario) -> Inventory:
+    return Inventory(library=library, root=scenario.root, deadline_s=2.0)
 
-    assert report.errors == ()
-    assert (report.driver, report.cuda) == ("570.133.20", 12080)
-    first, second = report.gpus
-    assert (first["uuid"], second["uuid"]) == (FIRST, SECOND)
-    assert first["name"] == "NVIDIA GeForce RTX 4090"
-    assert first["memory_bytes"] == 25_757_220_864
-    assert first["compute_capability"] == "8.9"
-    assert first["values"]["temperature_c"] == 41
-    assert first["values"]["pcie_width"] == 16
-    assert second["values"]["pcie_width"] == 4
-    assert second["values"]["processes"] == [
-        {"pid": 4242, "memory_bytes": 1_073_741_824}, {"pid": 4243, "memory_bytes": None},
+
+@pytest.mark.parametrize("profile", build.names())
+async def test_every_kind_of_machine_has_exactly_this_report(
+    inventory: Inventory, scenario: Scenario, profile: str
+) -> None:
+    scenario.use(profile)
+
+    report = await inventory.read()
+
+    assert record.text(report) == (record.REPORTS / f"{profile}.json").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("profile", build.names())
+def test_every_code_and_reason_of_a_report_is_in_the_catalogue(profile: str) -> None:
+    report = json.loads((record.REPORTS / f"{profile}.json").read_text(encoding="utf-8"))
+    reasons = {reason for gpu in report["gpus"] for reason in gpu["missing"].values()}
+    codes = {error["code"] for error in report["errors"]}
+
+    assert {word for word in codes | reasons if failures.find(word) is None} == set()
+
+
+def test_a_field_stands_among_the_values_or_among_the_missing_and_nowhere_twice() -> None:
+    for file in sorted(record.REPORTS.glob("*.json")):
+        for gpu in json.loads(file.read_text(encoding="utf-8"))["gpus"]:
+            top = {"memory"} if gpu["memory_bytes"] is not None else set()
+            top |= {"compute_capability"} if gpu["compute_capability"] else set()
+            assert not (set(gpu["values"]) | top) & set(gpu["missing"]), file.name
+            assert len(gpu["values"]) + len(top) + len(gpu["missing"]) == 58, file.name
+
+
+async def test_two_slices_have_their_own_memory_and_the_parents_is_counted_apart(
+    inventory: Inventory, scenario: Scenario
+) -> None:
+    scenario.use("mig")
+
+    whole, cut = (await inventory.read()).gpus
+
+    assert (whole["instances"], cut["memory_bytes"]) == ([], 85_899_345_920)
+    assert [(one["uuid"][:4], one["memory_bytes"]) for one in cut["instances"]] == [
+        ("MIG-", 42_144_366_592), ("MIG-", 20_937_965_568),
     ]  # fmt: skip
 
 
-async def test_every_field_has_a_value_or_a_reason(library: str, scenario: Scenario) -> None:
-    report = await Inventory(library=library).read()
+async def test_a_slice_that_cannot_be_read_is_one_with_a_reason(inventory: Inventory, scenario: Scenario) -> None:
+    scenario.use("mig")
+    scenario.add("gpu1.mig3.fail.nvmlDeviceGetMemoryInfo=15")
 
-    gpu = report.gpus[0]
-    assert gpu["missing"]["serial"] == "not_supported"
-    assert gpu["missing"]["remapped_rows"] == "not_supported"
-    assert not set(gpu["values"]) & set(gpu["missing"])
-    assert len(gpu["values"]) + len(gpu["missing"]) >= 28
+    _, cut = (await inventory.read()).gpus
 
-
-async def test_one_lost_card_does_not_silence_the_other(library: str, scenario: Scenario) -> None:
-    scenario.add("gpu0.lost=1")
-
-    report = await Inventory(library=library).read()
-
-    assert [gpu["uuid"] for gpu in report.gpus] == [SECOND]
-    assert report.errors == ({"code": "gpu_is_lost", "detail": "GPU 0"},)
+    assert "memory_bytes" not in cut["instances"][1]
+    assert cut["instances"][1]["missing"] == {"memory_bytes": "gpu_is_lost", "memory_used_bytes": "gpu_is_lost"}
 
 
-async def test_a_card_lost_in_the_middle_keeps_what_was_read(library: str, scenario: Scenario) -> None:
-    scenario.add("gpu0.lost_after=8")
-
-    report = await Inventory(library=library).read()
-
-    assert [gpu["uuid"] for gpu in report.gpus] == [FIRST, SECOND]
-    assert report.gpus[0]["name"] == "NVIDIA GeForce RTX 4090"
-    assert "gpu_is_lost" in report.gpus[0]["missing"].values()
-    assert report.errors == ({"code": "gpu_is_lost", "detail": FIRST},)
-
-
-async def test_a_name_that_is_not_utf8_is_still_a_name(library: str, scenario: Scenario) -> None:
+async def test_a_name_that_is_not_utf8_is_still_a_name(inventory: Inventory, scenario: Scenario) -> None:
     scenario.add(r"gpu1.name=Karte \xe9\xff")
 
-    report = await Inventory(library=library).read()
+    report = await inventory.read()
 
     assert report.gpus[1]["name"] == "Karte ��"
 
 
-async def test_a_cut_up_card_is_an_error(library: str, scenario: Scenario) -> None:
-    scenario.add("gpu1.mig=1")
+async def test_a_lost_card_is_named_by_the_uuid_it_had(inventory: Inventory, scenario: Scenario) -> None:
+    await inventory.read()
+    scenario.add("gpu0.lost=1")
 
-    report = await Inventory(library=library).read()
+    report = await inventory.read()
 
-    assert report.errors == ({"code": "mig_enabled", "detail": SECOND},)
+    assert report.errors == ({"code": "gpu_is_lost", "detail": FIRST},)
+    assert [gpu["uuid"] for gpu in report.gpus] == [SECOND]
+
+
+async def test_a_discrete_card_without_a_size_is_faulty_and_no_integrated_one(
+    inventory: Inventory, scenario: Scenario
+) -> None:
+    scenario.add("gpu1.mem_total=-", "gpu0.compute_mode=2")
+
+    report = await inventory.read()
+
+    assert report.errors == (
+        {"code": "compute_prohibited", "detail": FIRST}, {"code": "gpu_memory_unreadable", "detail": SECOND},
+    )  # fmt: skip
+    assert report.gpus[1]["memory_bytes"] is None
+    assert report.gpus[1]["values"]["unified"] is False
 
 
 @pytest.mark.parametrize(
@@ -102,34 +133,119 @@ async def test_a_cut_up_card_is_an_error(library: str, scenario: Scenario) -> No
         ("fail.nvmlInitWithFlags=9", "nvml_driver_not_loaded"),
         ("fail.nvmlInitWithFlags=18", "nvml_library_mismatch"),
         ("fail.nvmlInitWithFlags=999", "nvml_error"),
+        ("fail.nvmlInitWithFlags=4", "nvml_error"),
         ("fail.nvmlDeviceGetCount_v2=999", "nvml_error"),
         ("count=0", "no_gpu"),
     ],
 )
-async def test_what_ails_the_driver_is_named(library: str, scenario: Scenario, line: str, code: str) -> None:
+async def test_what_ails_the_driver_is_named(inventory: Inventory, scenario: Scenario, line: str, code: str) -> None:
     scenario.add(line)
 
-    report = await Inventory(library=library).read()
+    report = await inventory.read()
 
     assert [error["code"] for error in report.errors] == [code]
     assert report.gpus == ()
 
 
-async def test_no_library_is_named(tmp_path: Path) -> None:
-    report = await Inventory(library=str(tmp_path / "none.so")).read()
+async def test_no_library_is_named_and_in_a_container_whose_host_has_a_gpu_by_another_name(tmp_path: Path) -> None:
+    nowhere = Inventory(library=str(tmp_path / "none.so"), root=tmp_path)
+    (tmp_path / ".dockerenv").touch()
 
-    assert [error["code"] for error in report.errors] == ["nvml_library_missing"]
+    without = await nowhere.read()
+    version = tmp_path / "proc/driver/nvidia/version"
+    version.parent.mkdir(parents=True)
+    version.write_text("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.133.20  Release Build\n")
+    hidden = await nowhere.read()
+
+    assert [error["code"] for error in without.errors] == ["nvml_library_missing"]
+    assert [error["code"] for error in hidden.errors] == ["container_without_gpu"]
 
 
-async def test_a_hung_driver_is_reported_in_time(library: str, scenario: Scenario) -> None:
-    scenario.add("sleep.nvmlDeviceGetTemperature=20000")
-    inventory = Inventory(library=library, deadline_s=1.0)
+async def test_a_driver_that_hangs_as_a_whole_is_reported_in_time(inventory: Inventory, scenario: Scenario) -> None:
+    scenario.add("sleep.nvmlInitWithFlags=600000")
 
     report = await inventory.read()
 
-    assert report.errors == ({"code": "nvml_hung", "detail": "no answer within 1 s"},)
-    scenario.add("sleep.nvmlDeviceGetTemperature=0")
-    assert len((await Inventory(library=library).read()).gpus) == 2
+    assert report.errors == ({"code": "nvml_hung", "detail": "no answer within 2 s"},)
+    scenario.add("sleep.nvmlInitWithFlags=0")
+    assert len((await inventory.read()).gpus) == 2
+
+
+async def test_a_gpu_whose_call_cannot_be_killed_is_left_alone_and_the_other_is_read(
+    inventory: Inventory, scenario: Scenario
+) -> None:
+    await inventory.read()
+    stuck = await asyncio.create_subprocess_exec("sleep", "600")
+    inventory.remember_stuck(stuck, gpu=0)
+
+    report = await inventory.read()
+    stuck.kill()
+    await stuck.wait()
+    healed = await inventory.read()
+
+    assert [gpu["uuid"] for gpu in report.gpus] == [SECOND]
+    assert report.errors == ({"code": "gpu_hung", "detail": FIRST},)
+    assert (len(healed.gpus), healed.errors) == (2, ())
+
+
+async def test_nobody_waits_for_a_slow_reading(inventory: Inventory, scenario: Scenario) -> None:
+    scenario.add("gpu0.sleep.nvmlDeviceGetTemperature=700")
+    lookout = Lookout(inventory, patience_s=0.0)
+
+    early = await lookout.read()
+    assert early.gpus == ()
+    while not lookout.latest.gpus:
+        await asyncio.sleep(0.02)
+
+    assert [gpu["values"]["temperature_c"] for gpu in lookout.latest.gpus] == [41, 41]
+
+
+async def test_an_xid_is_heard_and_stands_in_the_report(library: str, scenario: Scenario) -> None:
+    watch = XidWatch(library=library)
+    inventory = Inventory(library=library, root=scenario.root, xids=watch)
+    listening = asyncio.create_task(watch.run())
+    while watch.missing:
+        await asyncio.sleep(0.02)
+    quiet = await inventory.read()
+
+    scenario.add("xids=1:13,1:79,0:48,1:79")
+    while len(watch.heard()) < 2:
+        await asyncio.sleep(0.02)
+    loud = await inventory.read()
+    listening.cancel()
+
+    assert [gpu["values"]["xids"] for gpu in quiet.gpus] == [[], []]
+    assert [gpu["values"]["xids"] for gpu in loud.gpus] == [[48], [13, 79]]
+    assert loud.errors == ({"code": "ecc_uncorrected", "detail": FIRST}, {"code": "gpu_is_lost", "detail": SECOND})
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [("fail.nvmlDeviceRegisterEvents=3", "not_supported"), ("fail.nvmlEventSetCreate=13", "function_not_found")],
+)
+async def test_a_driver_that_never_tells_xids_is_not_asked_for_ever(
+    library: str, scenario: Scenario, line: str, reason: str
+) -> None:
+    scenario.add(line)
+    watch = XidWatch(library=library)
+
+    await watch.run()
+
+    assert watch.missing == reason
+    report = await Inventory(library=library, root=scenario.root, xids=watch).read()
+    assert [gpu["missing"]["xids"] for gpu in report.gpus] == [reason, reason]
+
+
+async def test_a_listener_that_the_driver_holds_is_noticed(library: str, scenario: Scenario) -> None:
+    scenario.add("sleep.nvmlEventSetWait_v2=600000")
+    watch = XidWatch(library=library, silence_s=1.0, first_s=600.0)
+
+    listening = asyncio.create_task(watch.run())
+    while watch.missing != "nvml_hung":
+        await asyncio.sleep(0.05)
+    listening.cancel()
+
+    assert watch.heard() == {}
 
 
 async def test_a_library_that_crashes_is_reported(tmp_path: Path) -> None:
@@ -138,8 +254,6 @@ async def test_a_library_that_crashes_is_reported(tmp_path: Path) -> None:
         "#include <stdlib.h>\nint nvmlInitWithFlags(unsigned f) { (void)f; abort(); }\n", encoding="ascii"
     )
     library = tmp_path / "crash.so"
-    import subprocess
-
     subprocess.run([build.compiler() or "cc", "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
 
     report = await Inventory(library=str(library)).read()
@@ -162,6 +276,6 @@ async def test_a_card_pulled_out_while_the_agent_runs_is_told_to_the_pool(
         healed = await pool.heartbeat(lambda beat: not beat["gpu_errors"] and len(beat["gpus"]) == 2)
 
     assert before["gpu_errors"] == []
-    assert after["gpu_errors"] == [{"code": "gpu_is_lost", "detail": "GPU 1"}]
+    assert after["gpu_errors"] == [{"code": "gpu_is_lost", "detail": SECOND}]
     assert [gpu["uuid"] for gpu in after["gpus"]] == [FIRST]
     assert [gpu["index"] for gpu in healed["gpus"]] == [0, 1]

@@ -1,22 +1,25 @@
-"""The GPUs of this machine, read in a child with a deadline: a driver that hangs must not hang the agent."""
+"""The GPUs of this machine, read in children with a deadline: a driver that hangs must not hang the agent."""
 
 import asyncio
 import contextlib
-import json
 import logging
-import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import poolhouse_agent
+from poolhouse_agent.nvml import environment, judge
+from poolhouse_agent.nvml.answers import Answers
+from poolhouse_agent.nvml.judge import Around
+from poolhouse_agent.nvml.xids import XidWatch
+from poolhouse_agent.probes import surroundings
 
 log = logging.getLogger(__name__)
 
 DEADLINE_S = 15.0
-_MAX_BYTES = 1 << 20
 _KILL_S = 2.0
+_MOST_CHILDREN = 4
+_MAX_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,65 +32,123 @@ class GpuReport:
     cuda: int | None = None
 
 
+@dataclass(slots=True)
+class _Stuck:
+    """A child the kernel does not let die, and the GPU it hangs on (None: the library itself)."""
+
+    child: asyncio.subprocess.Process
+    gpu: int | None
+
+
+@dataclass(slots=True)
 class Inventory:
     """Asks NVML; `latest` is the last answer."""
 
-    def __init__(self, *, library: str = "", deadline_s: float = DEADLINE_S) -> None:
-        self._library = library
-        self._deadline_s = deadline_s
-        self._hung: asyncio.subprocess.Process | None = None
-        self.latest = GpuReport()
+    library: str = ""
+    deadline_s: float = DEADLINE_S
+    root: Path = Path("/")
+    xids: XidWatch | None = None
+    latest: GpuReport = field(default_factory=GpuReport)
+    _stuck: list[_Stuck] = field(default_factory=list)
+    _seen: dict[int, str] = field(default_factory=dict)
 
     async def read(self) -> GpuReport:
         """Ask once more. Never raises: what fails is an error in the report."""
-        if self._hung is not None and self._hung.returncode is None:
-            self.latest = _failed("nvml_hung", "an earlier call has still not come back")
-            return self.latest
-        self._hung = None
-        self.latest = await self._ask()
+        self._stuck = [one for one in self._stuck if one.child.returncode is None]
+        if any(one.gpu is None for one in self._stuck):
+            return self._failed("nvml_hung", "an earlier call has still not come back")
+        hung = {one.gpu for one in self._stuck if one.gpu is not None}
+        answers, ended = Answers(), ""
+        for _ in range(_MOST_CHILDREN):
+            ended = await self._ask(answers, skip=hung | set(answers.gpus))
+            if ended != "hung" or answers.turn is None:
+                break
+            hung.add(answers.turn)
+            answers.gpus[answers.turn].cut_short(answers.plan, "gpu_hung")
+        self.latest = self._judged(answers, ended, hung)
         return self.latest
 
-    async def _ask(self) -> GpuReport:
+    def _judged(self, answers: Answers, ended: str, hung: set[int]) -> GpuReport:
+        around = self._around()
+        if answers.failure:
+            return self._failed(**judge.library(*answers.failure, around))
+        if ended == "hung" and answers.turn is None:
+            return self._failed("nvml_hung", f"no answer within {self.deadline_s:.0f} s")
+        if not answers.is_complete and ended != "hung":
+            return self._failed("nvml_crashed", ended)
+        if (count := answers.system.get("count")) is None:
+            return self._failed("nvml_error", f"the number of GPUs: {answers.system_missing.get('count', '')}")
+        gpus, faults = judge.gpus(answers, around)
+        faults += [
+            {"code": "gpu_hung", "detail": self._seen.get(index) or f"GPU {index}"}
+            for index in sorted(hung - set(answers.gpus))
+        ]
+        self._seen |= {gpu["index"]: gpu["uuid"] for gpu in gpus}
+        if not count:
+            faults.append({"code": "no_gpu", "detail": ""})
+        driver = str(answers.system.get("driver") or "")
+        return GpuReport(tuple(gpus), tuple(faults), driver, answers.system.get("cuda"))
+
+    def _around(self) -> Around:
+        machine = surroundings.machine(self.root)
+        if self.xids is None:
+            return Around(machine, self._seen, xids_missing="not_watched")
+        return Around(machine, self._seen, self.xids.heard(), self.xids.missing)
+
+    async def _ask(self, answers: Answers, *, skip: set[int]) -> str:
+        """Let one child ask; return "" where it came to its end, "hung", or how it died."""
+        argv = [sys.executable, "-m", "poolhouse_agent.nvml.child", self.library, ",".join(map(str, sorted(skip)))]
         try:
             child = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "poolhouse_agent.nvml.child", *([self._library] if self._library else []),
-                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
-                env=_environment(), limit=_MAX_BYTES,
+                *argv, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL, env=environment.of_child(), limit=_MAX_BYTES,
             )  # fmt: skip
         except OSError as error:
-            return _failed("nvml_crashed", str(error))
+            return str(error)
+        output = bytearray()
         try:
-            async with asyncio.timeout(self._deadline_s):
-                output, _ = await child.communicate()
+            async with asyncio.timeout(self.deadline_s):
+                await _drain(child, output)
+                status = await child.wait()
         except TimeoutError:
-            await self._give_up(child)
-            return _failed("nvml_hung", f"no answer within {self._deadline_s:.0f} s")
-        return _parse(output, child.returncode or 0)
+            answers.take(bytes(output))
+            await self._give_up(child, answers.turn)
+            return "hung"
+        except asyncio.CancelledError:
+            _kill(child)
+            raise
+        answers.take(bytes(output))
+        return "" if status == 0 else f"exit status {status}"
 
-    async def _give_up(self, child: asyncio.subprocess.Process) -> None:
+    async def _give_up(self, child: asyncio.subprocess.Process, gpu: int | None) -> None:
         """Kill the child; remember it where the kernel does not let it die."""
-        with contextlib.suppress(ProcessLookupError):
-            child.kill()
+        _kill(child)
         try:
             async with asyncio.timeout(_KILL_S):
                 await child.wait()
         except TimeoutError:
-            self._hung = child
+            self.remember_stuck(child, gpu=gpu)
+
+    def remember_stuck(self, child: asyncio.subprocess.Process, *, gpu: int | None) -> None:
+        """Leave alone what the child hangs on (None: the library itself) until it has ended."""
+        self._stuck.append(_Stuck(child, gpu))
+
+    def _failed(self, code: str, detail: str) -> GpuReport:
+        log.warning("gpus.unreadable", extra={"code": code, "detail": detail})
+        self.latest = GpuReport(errors=({"code": code, "detail": detail},))
+        return self.latest
 
 
-def _parse(output: bytes, status: int) -> GpuReport:
-    try:
-        answer = json.loads(output)
-        return GpuReport(tuple(answer["gpus"]), tuple(answer["errors"]), answer["driver"], answer["cuda"])
-    except (ValueError, KeyError, TypeError):
-        return _failed("nvml_crashed", f"exit status {status}")
+async def _drain(child: asyncio.subprocess.Process, output: bytearray) -> None:
+    """Collect what the child writes, as it writes it."""
+    if child.stdout is None:
+        return
+    while chunk := await child.stdout.read(1 << 16):
+        if len(output) < _MAX_BYTES:
+            output += chunk
 
 
-def _failed(code: str, detail: str) -> GpuReport:
-    log.warning("gpus.unreadable", extra={"code": code, "detail": detail})
-    return GpuReport(errors=({"code": code, "detail": detail},))
+def _kill(child: asyncio.subprocess.Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        child.kill()
 
-
-def _environment() -> dict[str, str]:
-    """The child's environment: ours, with the package importable."""
-    return {**os.environ, "PYTHONPATH": str(Path(poolhouse_agent.__file__).parents[1])}

@@ -81,32 +81,11 @@ ENTRIES = (
         "Look at `dmesg | grep -i xid`; reboot when the node is drained.",
     ),
     Failure(
-        "not_supported",
-        NODE,
-        "The GPU does not report this",
-        "The driver does not offer this reading for this card. That is common on GeForce.",
-        "Nothing to do.",
-    ),
-    Failure(
-        "function_not_found",
-        NODE,
-        "The driver is too old for this reading",
-        "The installed library lacks the function.",
-        "Update the NVIDIA driver when convenient.",
-    ),
-    Failure(
-        "no_permission",
-        NODE,
-        "The agent may not read this",
-        "The driver refused the reading to the agent's user.",
-        "Nothing to do, unless other readings fail too.",
-    ),
-    Failure(
         "mig_enabled",
         NODE,
         "The GPU is partitioned (MIG)",
-        "Whole-GPU figures mislead and the engine cannot use a MIG slice.",
-        "Turn MIG off: `nvidia-smi -mig 0`, then reboot.",
+        "Each slice has a UUID and memory of its own; the engine cannot use one yet.",
+        "Turn MIG off: `nvidia-smi -i INDEX -mig 0`, then reboot. Whole GPUs of the same machine serve as they are.",
     ),
     Failure(
         "ecc_uncorrected",
@@ -119,8 +98,65 @@ ENTRIES = (
         "remap_failed",
         NODE,
         "The GPU cannot repair its memory",
-        "A row of memory is to be replaced, and the replacement is pending or failed.",
-        "Drain the node and reset the GPU. If it stays, replace the card.",
+        "A row of memory was to be replaced, and no spare row was left.",
+        "Replace the card.",
+    ),
+    Failure(
+        "remap_pending",
+        NODE,
+        "The GPU waits for a reset to repair its memory",
+        "A row of memory is to be replaced with the next reset; until then the GPU goes on without it.",
+        "Drain the node when convenient, then `nvidia-smi --gpu-reset -i INDEX`, or reboot.",
+    ),
+    Failure(
+        "ecc_corrected_often",
+        NODE,
+        "Memory errors come often",
+        "The GPU corrects errors of its memory at a high rate (Xid 92); results are still right.",
+        "Watch it; if uncorrected errors follow, replace the card.",
+    ),
+    Failure(
+        "nvlink_failed",
+        NODE,
+        "A link between GPUs failed",
+        "The driver reported an NVLink error (Xid 74).",
+        "Drain the node and reboot it. If it returns, reseat the cards or their bridge.",
+    ),
+    Failure(
+        "gsp_failed",
+        NODE,
+        "The GPU's own processor stopped",
+        "The firmware on the GPU did not answer the driver (Xid 119 or 120).",
+        "Drain the node and reboot it; update the driver if it happens again.",
+    ),
+    Failure(
+        "gpu_hung",
+        NODE,
+        "A GPU does not answer",
+        "A call about this GPU did not return in time; the other GPUs are read without it.",
+        "Look at `dmesg | grep -i xid`. Drain the node and reboot it.",
+    ),
+    Failure(
+        "gpu_memory_unreadable",
+        NODE,
+        "The size of the GPU's memory cannot be read",
+        "A card with memory of its own refused to say how much; the driver and the card do not fit together.",
+        "Reinstall the NVIDIA driver; try another slot. Without its size no model can be planned for it.",
+    ),
+    Failure(
+        "compute_prohibited",
+        NODE,
+        "Computing is switched off on the GPU",
+        "Its compute mode is `Prohibited`, so no program may use it.",
+        "Run `nvidia-smi -i INDEX -c DEFAULT`.",
+    ),
+    Failure(
+        "nvml_lost_in_container",
+        NODE,
+        "The container lost its GPUs",
+        "The library starts no more although the container had been given GPUs: `systemctl daemon-reload` on the "
+        "host takes the devices away from running containers. What runs on the GPUs goes on; nothing new can start.",
+        "Restart the container. Start it with CDI (`--device nvidia.com/gpu=all`) or name the devices with `--device`.",
     ),
     Failure(
         "thermal_slowdown",
@@ -137,6 +173,29 @@ ENTRIES = (
         "Check the power supply and its cables.",
     ),
     Failure(
+        "vgpu",
+        NODE,
+        "The GPU is a share of a card",
+        "A hypervisor gives this machine a part of a GPU (vGPU): others compute on the same card, and heat, power and "
+        "errors cannot be seen.",
+        "It may serve; measured speed decides what it gets. A GPU passed through whole is better.",
+    ),
+    Failure(
+        "power_capped",
+        NODE,
+        "The GPU runs below its usual power",
+        "The power limit in force is lower than the card's default, so it computes more slowly.",
+        "Nothing to do where that is wanted; measured speed counts. Else `nvidia-smi -i INDEX -pl WATTS`.",
+    ),
+    Failure(
+        "pcie_narrow",
+        NODE,
+        "The GPU is connected by fewer lanes than it could use",
+        "The slot, a riser or a bifurcation gives it a narrower link: loading weights is slow, and so is any model "
+        "spread over several GPUs.",
+        "Use a full-width slot or riser; one model a GPU suffers least.",
+    ),
+    Failure(
         "gpu_memory_in_use",
         NODE,
         "GPU memory is used by something else",
@@ -144,17 +203,28 @@ ENTRIES = (
         "Stop the other process; `nvidia-smi` names it. Orphans of an engine are called VLLM::.",
     ),
     Failure(
-        "integrated_gpu",
+        "unified_memory_unsupported",
         NODE,
-        "The GPU shares the machine's memory",
-        "Readings of an integrated part cannot be compared with a card's.",
-        "This kind of machine is not supported.",
+        "GPU and processor share one memory",
+        "On such a machine (GB10, DGX Spark) how much a model may take depends on everything else that runs, and "
+        "this version does not plan for that yet.",
+        "The machine's figures are shown; it cannot serve yet. An engine of the owner's own can, where the operator "
+        "allows external engines.",
+    ),
+    Failure(
+        "jetson_unsupported",
+        NODE,
+        "This is an embedded board",
+        "Its driver names the GPU and reports nothing else: neither memory nor load can be seen, so nothing can be "
+        "checked.",
+        "Jetson and other embedded boards cannot serve. Use a machine with a GPU card.",
     ),
     Failure(
         "compute_capability_too_low",
         NODE,
-        "The GPU is too old for this model",
-        "The model's number format needs a newer generation of GPU.",
-        "Choose a model or quantization that the planner accepts: `poolhouse-agent plan MODEL`.",
+        "The GPU is too old",
+        "The engine, or the model's number format, needs a newer generation of GPU: compute capability 7.5 at least, "
+        "8.0 for bfloat16, 8.9 for fp8.",
+        "Choose a model or quantization that the planner accepts: `poolhouse-agent plan MODEL`. Below 7.5 nothing runs.",
     ),
 )

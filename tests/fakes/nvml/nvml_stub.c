@@ -7,10 +7,13 @@
  * agent runs. Lines: key=value, "#" starts a comment. Keys:
  *   count, driver, nvml, cuda (12080 = 12.8)
  *   gpuN.FIELD           one GPU's value; gpu.FIELD is the value for all
+ *   gpuN.migM.FIELD      one slice's value (M from 0); gpu.mig.FIELD for all; a slice without uuid is not there
+ *   topology.N.M=LEVEL   how far two GPUs are apart; topology=LEVEL for all others
+ *   xids=N:CODE,N:CODE   Xid errors, each told once to whoever waits for events
  *   fail.FUNCTION=CODE   this function returns the NVML error code (15 = GPU_IS_LOST ...)
  *   gpuN.fail.FUNCTION=CODE, gpuN.lost=1 (every call on that GPU returns 15)
  *   gpuN.lost_after=N    sticky: from the Nth call on that GPU on, every call returns 15
- *   sleep.FUNCTION=MS    a hanging driver
+ *   sleep.FUNCTION=MS    a hanging driver; gpuN.sleep.FUNCTION=MS on one GPU
  * In texts of a GPU, \xHH is one byte: a name that is not UTF-8.
  * A value "-" means NOT_SUPPORTED (3).
  */
@@ -19,12 +22,14 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { OK = 0, UNINIT = 1, INVALID = 2, NOTSUP = 3, NOTFOUND = 6, SMALL = 7, LOST = 15 };
+enum { OK = 0, UNINIT = 1, INVALID = 2, NOTSUP = 3, NOTFOUND = 6, SMALL = 7, TIMEOUT = 10, LOST = 15 };
+enum { GPUS = 64, SLICES = 8 };
 typedef unsigned long long u64;
-typedef struct { int index; } dev_t_;
-static dev_t_ devs[64];
+typedef struct { int index, slice; } dev_t_; /* slice 0: the whole GPU */
+static dev_t_ devs[GPUS];
+static dev_t_ slices[GPUS][SLICES];
 static int inited;
-static int calls[64];
+static int calls[GPUS];
 
 static int lookup(const char *key, char *out, size_t n)
 {
@@ -46,29 +51,41 @@ static int lookup(const char *key, char *out, size_t n)
     return hit;
 }
 
-static int field(int gpu, const char *name, char *out, size_t n)
+static int field(const dev_t_ *d, const char *name, char *out, size_t n)
 {
     char key[128];
-    snprintf(key, sizeof key, "gpu%d.%s", gpu, name);
+    if (d->slice) {
+        snprintf(key, sizeof key, "gpu%d.mig%d.%s", d->index, d->slice - 1, name);
+        if (lookup(key, out, n)) return 1;
+        snprintf(key, sizeof key, "gpu.mig.%s", name);
+        return lookup(key, out, n);
+    }
+    snprintf(key, sizeof key, "gpu%d.%s", d->index, name);
     if (lookup(key, out, n)) return 1;
     snprintf(key, sizeof key, "gpu.%s", name);
     return lookup(key, out, n);
+}
+
+static int is_known(const dev_t_ *d)
+{
+    return (d >= devs && d < devs + GPUS) || (d >= &slices[0][0] && d < &slices[0][0] + GPUS * SLICES);
 }
 
 static int gate(const char *fn, const dev_t_ *d, int need_init)
 {
     char key[128], v[64];
     snprintf(key, sizeof key, "sleep.%s", fn);
-    if (lookup(key, v, sizeof v)) usleep(1000u * (unsigned)atoi(v));
+    if (d && is_known(d) ? field(d, key, v, sizeof v) || lookup(key, v, sizeof v) : lookup(key, v, sizeof v))
+        usleep(1000u * (unsigned)atoi(v)); /* gpuN.sleep.FN: a driver that hangs on one GPU */
     snprintf(key, sizeof key, "fail.%s", fn);
     if (lookup(key, v, sizeof v)) return atoi(v);
     if (need_init && !inited) return UNINIT;
     if (d) {
-        if (d < devs || d >= devs + 64) return INVALID;
-        if (field(d->index, "lost", v, sizeof v) && atoi(v)) return LOST;
+        if (!is_known(d)) return INVALID;
+        if (field(d, "lost", v, sizeof v) && atoi(v)) return LOST;
         calls[d->index]++;
-        if (field(d->index, "lost_after", v, sizeof v) && calls[d->index] >= atoi(v)) return LOST;
-        if (field(d->index, key, v, sizeof v)) return atoi(v); /* gpuN.fail.FN */
+        if (field(d, "lost_after", v, sizeof v) && calls[d->index] >= atoi(v)) return LOST;
+        if (field(d, key, v, sizeof v)) return atoi(v); /* gpuN.fail.FN */
     }
     return OK;
 }
@@ -76,7 +93,7 @@ static int gate(const char *fn, const dev_t_ *d, int need_init)
 static int num(const dev_t_ *d, const char *name, u64 *out)
 {
     char v[128];
-    if (!field(d->index, name, v, sizeof v) || !strcmp(v, "-")) return NOTSUP;
+    if (!field(d, name, v, sizeof v) || !strcmp(v, "-")) return NOTSUP;
     *out = strtoull(v, NULL, 0);
     return OK;
 }
@@ -99,7 +116,7 @@ static void unescape(char *text)
 static int str(const dev_t_ *d, const char *name, char *out, unsigned n)
 {
     char v[256];
-    if (!field(d->index, name, v, sizeof v) || !strcmp(v, "-")) return NOTSUP;
+    if (!field(d, name, v, sizeof v) || !strcmp(v, "-")) return NOTSUP;
     unescape(v);
     if (strlen(v) + 1 > n) return SMALL;
     strcpy(out, v);
@@ -155,7 +172,7 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned i, dev_t_ **d)
     unsigned n = 0;
     GATE(NULL);
     nvmlDeviceGetCount_v2(&n);
-    if (i >= n || i >= 64) return INVALID;
+    if (i >= n || i >= GPUS) return INVALID;
     devs[i].index = (int)i;
     *d = &devs[i];
     return gate("nvmlDeviceGetHandleByIndex_v2", *d, 1);
@@ -166,8 +183,8 @@ int nvmlDeviceGetHandleByUUID(const char *uuid, dev_t_ **d)
     char v[96];
     GATE(NULL);
     nvmlDeviceGetCount_v2(&n);
-    for (unsigned i = 0; i < n && i < 64; i++)
-        if (field((int)i, "uuid", v, sizeof v) && !strcmp(v, uuid))
+    for (unsigned i = 0; i < n && i < GPUS; i++)
+        if (field(&(dev_t_){ (int)i, 0 }, "uuid", v, sizeof v) && !strcmp(v, uuid))
             return nvmlDeviceGetHandleByIndex_v2(i, d);
     return NOTFOUND;
 }
@@ -292,7 +309,7 @@ int nvmlDeviceGetComputeRunningProcesses_v3(dev_t_ *d, unsigned *n, struct proc 
     char v[256], *save = NULL;
     unsigned have = 0, room = out ? *n : 0;
     GATE(d);
-    if (field(d->index, "procs", v, sizeof v)) /* pid:bytes,pid:bytes ; bytes "-" = not available */
+    if (field(d, "procs", v, sizeof v)) /* pid:bytes,pid:bytes ; bytes "-" = not available */
         for (char *p = strtok_r(v, ",", &save); p; p = strtok_r(NULL, ",", &save), have++)
             if (have < room) {
                 char *c = strchr(p, ':');
@@ -300,5 +317,82 @@ int nvmlDeviceGetComputeRunningProcesses_v3(dev_t_ *d, unsigned *n, struct proc 
             }
     *n = have;
     return have > room ? SMALL : OK;
+}
+#define PLAIN(fn, name) int fn(dev_t_ *d, unsigned *v) { GATE(d); UINT(d, name, v); return OK; }
+PLAIN(nvmlDeviceGetMinorNumber, "minor")
+PLAIN(nvmlDeviceGetBoardId, "board_id")
+PLAIN(nvmlDeviceGetArchitecture, "arch")
+PLAIN(nvmlDeviceGetPerformanceState, "pstate")
+PLAIN(nvmlDeviceGetFanSpeed, "fan")
+PLAIN(nvmlDeviceGetRetiredPagesPendingStatus, "pages_pending")
+PLAIN(nvmlDeviceGetComputeMode, "compute_mode")
+PLAIN(nvmlDeviceGetPersistenceMode, "persistence")
+PLAIN(nvmlDeviceGetDisplayActive, "display")
+PLAIN(nvmlDeviceGetGpuInstanceId, "gi")
+PLAIN(nvmlDeviceGetComputeInstanceId, "ci")
+PLAIN(nvmlDeviceGetMaxMigDeviceCount, "mig_max")
+int nvmlDeviceGetTemperatureThreshold(dev_t_ *d, unsigned which, unsigned *v)
+{
+    GATE(d);
+    UINT(d, which == 0 ? "temp_shutdown" : "temp_slowdown", v);
+    return OK;
+}
+int nvmlDeviceGetPowerManagementLimitConstraints(dev_t_ *d, unsigned *low, unsigned *high)
+{
+    GATE(d);
+    UINT(d, "power_min", low);
+    UINT(d, "power_max", high);
+    return OK;
+}
+int nvmlDeviceGetTotalEnergyConsumption(dev_t_ *d, u64 *v) { GATE(d); return num(d, "energy", v); }
+int nvmlDeviceGetTopologyCommonAncestor(dev_t_ *a, dev_t_ *b, unsigned *level)
+{
+    char key[64], v[32];
+    GATE(a);
+    snprintf(key, sizeof key, "topology.%d.%d", a->index, b->index);
+    if (!lookup(key, v, sizeof v) && !lookup("topology", v, sizeof v)) return NOTSUP;
+    *level = (unsigned)atoi(v);
+    return OK;
+}
+int nvmlDeviceGetMigDeviceHandleByIndex(dev_t_ *d, unsigned i, dev_t_ **out)
+{
+    char v[96];
+    GATE(d);
+    if (i >= SLICES) return INVALID;
+    slices[d->index][i] = (dev_t_){ d->index, (int)i + 1 };
+    *out = &slices[d->index][i];
+    return field(*out, "uuid", v, sizeof v) ? OK : NOTFOUND;
+}
+struct attributes { unsigned sms, copy, decoder, encoder, jpeg, ofa, gi_slices, ci_slices; u64 mib; };
+int nvmlDeviceGetAttributes_v2(dev_t_ *d, struct attributes *a)
+{
+    GATE(d);
+    memset(a, 0, sizeof *a);
+    UINT(d, "sms", &a->sms);
+    return OK;
+}
+static int told; /* Xids already handed out by this process */
+struct event { dev_t_ *device; u64 type, number; unsigned gi, ci; };
+int nvmlEventSetCreate(void **set) { GATE(NULL); *set = &told; return OK; }
+int nvmlEventSetFree(void *set) { (void)set; GATE(NULL); return OK; }
+int nvmlDeviceRegisterEvents(dev_t_ *d, u64 types, void *set) { (void)types; (void)set; GATE(d); return OK; }
+int nvmlEventSetWait_v2(void *set, struct event *e, unsigned timeout_ms)
+{
+    (void)set;
+    GATE(NULL);
+    for (unsigned waited = 0; waited <= timeout_ms; waited += 20) {
+        char v[256], *save = NULL;
+        int at = 0;
+        if (lookup("xids", v, sizeof v))
+            for (char *p = strtok_r(v, ",", &save); p; p = strtok_r(NULL, ",", &save), at++)
+                if (at == told) {
+                    char *c = strchr(p, ':');
+                    told++;
+                    *e = (struct event){ &devs[atoi(p) % GPUS], 8, c ? strtoull(c + 1, NULL, 10) : 0, ~0u, ~0u };
+                    return OK;
+                }
+        usleep(20000);
+    }
+    return TIMEOUT;
 }
 const char *nvmlErrorString(int rc) { (void)rc; return "stub"; }
