@@ -6,7 +6,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from poolhouse_agent import VERSION, terminal
-from poolhouse_agent.commands import doctor, engine, join, serve, service, simulate, status, wishes
+from poolhouse_agent.commands import (
+    doctor,
+    engine,
+    join,
+    limits,
+    pause,
+    power,
+    schedule,
+    serve,
+    service,
+    simulate,
+    status,
+    support_bundle,
+    wishes,
+)
 from poolhouse_agent.config import DEFAULT_CONFIG, DEFAULT_STATE
 from poolhouse_agent.errors import AgentError
 
@@ -32,7 +46,21 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--config", type=Path, default=DEFAULT_CONFIG, help=f"the configuration ({DEFAULT_CONFIG})")
     made.add_argument("--state", type=Path, default=DEFAULT_STATE, help=f"the state folder ({DEFAULT_STATE})")
     commands = made.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for module in (doctor, join, serve, status, wishes, engine, service, simulate):
+    for module in (
+        doctor,
+        join,
+        serve,
+        status,
+        wishes,
+        pause,
+        schedule,
+        limits,
+        power,
+        support_bundle,
+        engine,
+        service,
+        simulate,
+    ):
         module.register(commands)
     return made
 

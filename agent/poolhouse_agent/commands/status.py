@@ -1,58 +1,142 @@
-"""`status`: what the running agent did last."""
+"""`status`: what the running agent does, why it does not serve where it does not, and what to do."""
 
 import argparse
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
 
+from poolhouse_agent import status as statuses
 from poolhouse_agent import terminal
-from poolhouse_agent.errors import ConfigError
-from poolhouse_agent.state import State
+from poolhouse_agent.errors import ConfigError, cause_of, fix_of
+from poolhouse_agent.owner import amounts
+from poolhouse_agent.state import Membership, State
+
+_STALE_S = 30.0
+_MIB = 1 << 20
+
+Status = Mapping[str, Any]
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command."""
     parser = commands.add_parser("status", help="what the running agent does")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--json", action="store_true", help="in the shape of docs/schemas/agent-status.json")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print it: 0 while the node is in order, 1 when something is wrong. Raises ConfigError."""
+    """Print it: 0 while all is as its owner wants it, 1 when something is wrong. Raises ConfigError."""
     state = State(arguments.state)
     membership = state.membership()
     if membership is None:
         raise ConfigError("not_joined", f"{state.folder} knows of no pool")
-    is_running = state.is_running()
-    written = (state.status() or {}) if is_running else {}
-    status = {
-        "node": membership.node, "provider": membership.provider, "server": membership.server, "name": membership.name,
-        "simulate": membership.simulate, "wish": state.wish().value, **written, "is_running": is_running,
-    }  # fmt: skip
+    found = gather(state, membership, now=datetime.now(UTC))
     if arguments.json:
-        terminal.say_json(status)
+        terminal.say_json(found)
     else:
-        _print(status)
-    return 0 if is_running and status.get("tunnel") == "connected" else 1
+        for line in lines(found):
+            terminal.say(line)
+    return 0 if found["is_well"] else 1
 
 
-def _print(status: dict[str, object]) -> None:
-    running = terminal.coloured("running", "ok") if status["is_running"] else terminal.coloured("not running", "fail")
-    terminal.say(f"{status['node']} of {status['server']}: {running}")
-    rows = [(name, status[name]) for name in ("node_state", "wish", "tunnel", "written_at") if status.get(name)]
-    terminal.table(rows)
-    portal = status.get("portal")
-    if isinstance(portal, dict) and portal.get("code"):
-        terminal.say(f"  portal: {portal['code']}: {portal.get('detail', '')}")
-        terminal.say(f"    fix: {portal.get('fix', '')}")
-    for name in ("gpus", "gpu_errors", "deployments"):
-        entries = status.get(name)
-        if isinstance(entries, list) and entries:
-            terminal.say(f"{name.replace('_', ' ')}:")
-            terminal.table([_row(name, entry) for entry in entries])
+def gather(state: State, membership: Membership, *, now: datetime) -> dict[str, Any]:
+    """Return what is known: the agent's own words while it runs, else who this machine is. Raises ConfigError."""
+    is_running = state.is_running()
+    written = (state.read(statuses.FILE) or {}) if is_running else {}
+    found = {
+        "node": membership.node, "provider": membership.provider, "server": membership.server,
+        "name": membership.name, "simulate": membership.simulate, "wish": state.wish().value, **written,
+        "is_running": is_running,
+    }  # fmt: skip
+    found["code"] = _code(found, now)
+    found["cause"], found["fix"] = cause_of(found["code"]), fix_of(found["code"])
+    found["is_well"] = is_running and found["code"] in {"", found.get("owner", {}).get("code", "")}
+    return found
 
 
-def _row(kind: str, entry: dict[str, object]) -> tuple[object, ...]:
-    match kind:
-        case "gpus":
-            return entry.get("index"), entry.get("name"), entry.get("uuid")
-        case "gpu_errors":
-            return entry.get("code"), entry.get("detail")
-    return entry.get("model"), entry.get("state"), entry.get("code"), entry.get("detail")
+def _code(found: Status, now: datetime) -> str:
+    """The one thing to know first: what is wrong, else why the owner's rules keep it from serving, else nothing."""
+    if not found["is_running"]:
+        return "agent_not_running"
+    if _is_stale(str(found.get("written_at", "")), now):
+        return "agent_silent"
+    if code := found.get("portal", {}).get("code", ""):
+        return str(code)
+    if found.get("tunnel") != "connected":
+        return "tunnel_lost"
+    failed = (one["code"] for one in found.get("deployments", ()) if one["state"] in {"failed", "stuck"})
+    return next(failed, "") or str(found.get("owner", {}).get("code", ""))
+
+
+def _is_stale(written_at: str, now: datetime) -> bool:
+    try:
+        at = datetime.fromisoformat(written_at)
+    except ValueError:
+        return True
+    return at.tzinfo is None or (now - at).total_seconds() > _STALE_S
+
+
+def lines(found: Status) -> list[str]:
+    """Return what people read."""
+    is_up = found["is_running"]
+    running = terminal.coloured("running", "ok") if is_up else terminal.coloured("not running", "fail")
+    said = [f"{found['name'] or found['node']} ({found['node']}) of {found['server']}: {running}"]
+    if is_up and found["code"] != "agent_silent":
+        said += [*_standing(found), *_owner(found.get("owner", {})), *_gpus(found), *_deployments(found)]
+    if found["code"]:
+        detail = (
+            found.get("portal", {}).get("detail", "") if found["code"] == found.get("portal", {}).get("code") else ""
+        )
+        said += [f"{found['code']}: {detail or found['cause']}", f"  fix: {found['fix']}"]
+    return said
+
+
+def _standing(found: Status) -> list[str]:
+    state, tunnel = found.get("node_state") or "not heard yet", found.get("tunnel", "disconnected")
+    return [f"  pool says   {state}", f"  tunnel      {tunnel}", f"  agent       {found.get('agent_version', '')}"]
+
+
+def _owner(owner: Status) -> list[str]:
+    said = [f"  owner       {_action(owner)}"]
+    if owner.get("power_cap_w"):
+        said.append(f"  power cap   {owner['power_cap_w']} W a GPU")
+    for limit in owner.get("power", ()):
+        if limit["code"]:
+            said += [f"    {limit['gpu'] or 'GPUs'}: {limit['code']}: {limit['detail']}", f"      fix: {limit['fix']}"]
+    downloads = owner.get("downloads", {})
+    for name in ("day", "month"):
+        if downloads.get(f"{name}_limit_bytes") is not None:
+            spent, limit = downloads[f"{name}_bytes"] or 0, downloads[f"{name}_limit_bytes"]
+            said.append(f"  downloads   {amounts.size_text(spent)} of {amounts.size_text(limit)} this {name}")
+    return said
+
+
+def _action(owner: Status) -> str:
+    until = f" until {owner['until']}" if owner.get("until") else ""
+    if owner.get("action") == "serve":
+        return f"serves, rests at {owner['rests_at']}" if owner.get("rests_at") else "serves"
+    why = f" ({owner['detail']})" if owner.get("detail") else ""
+    return f"{'drains' if owner.get('action') == 'drain' else 'rests'}{until}: {owner.get('code', '')}{why}"
+
+
+def _gpus(found: Status) -> list[str]:
+    said = []
+    for gpu in found.get("gpus", ()):
+        values = gpu.get("values", {})
+        heat = f"{values['temperature_c']} °C" if "temperature_c" in values else "? °C"
+        watts = f"{values['power_mw'] // 1000} W" if "power_mw" in values else "? W"
+        memory = f"{gpu['memory_bytes'] // _MIB} MiB" if gpu.get("memory_bytes") else "? MiB"
+        said.append(f"  GPU {gpu.get('index', '?')}       {gpu.get('name', '')}, {memory}, {heat}, {watts}")
+    said += [f"  GPU trouble {one.get('code', '')}: {one.get('detail', '')}" for one in found.get("gpu_errors", ())]
+    return said
+
+
+def _deployments(found: Status) -> list[str]:
+    said = []
+    for one in found.get("deployments", ()):
+        said.append(
+            f"  model       {one['model']}: {one['state']}, {one['running']} of {one['max_concurrency']} requests"
+        )
+        if one["code"]:
+            said += [f"    {one['code']}: {one['detail']}", f"      fix: {one['fix']}"]
+    return said

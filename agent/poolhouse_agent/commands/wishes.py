@@ -6,12 +6,16 @@ import os
 import time
 
 from poolhouse_agent import config, runtime, terminal
-from poolhouse_agent.errors import AgentError, ConfigError
+from poolhouse_agent.commands import rulebook
+from poolhouse_agent.errors import AgentError, ConfigError, cause_of
+from poolhouse_agent.owner import book
+from poolhouse_agent.owner.book import Book
+from poolhouse_agent.owner.standing import Action
 from poolhouse_agent.state import State, Wish
 
 _WORDS = {
     "drain": (Wish.DRAIN, "take no new requests; running ones end", "draining"),
-    "resume": (Wish.SERVE, "take requests again", "serving again"),
+    "resume": (Wish.SERVE, "end a pause or a drain: take requests again", "serving again"),
     "leave": (Wish.LEAVE, "drain, tell the pool, and forget it", "left the pool"),
 }
 _LEAVE_S = 120.0
@@ -32,6 +36,8 @@ def run(arguments: argparse.Namespace) -> int:
     if state.membership() is None:
         raise ConfigError("not_joined", f"{state.folder} knows of no pool")
     state.store_wish(arguments.wish)
+    if arguments.wish is Wish.SERVE:
+        _end_pause(state)
     is_running = state.is_running()
     if arguments.wish is Wish.LEAVE:
         _leave(state, arguments, is_running=is_running)
@@ -40,7 +46,25 @@ def run(arguments: argparse.Namespace) -> int:
         terminal.say_json(result)
     else:
         terminal.say(_WORDS[arguments.word][2] + ("" if is_running else " (the agent does not run now)"))
+        if arguments.wish is Wish.SERVE:
+            _say_rest(arguments)
     return 0
+
+
+def _end_pause(state: State) -> None:
+    """Forget the owner's pause; the schedule and the limits stand."""
+    found = book.load(state)
+    if found.pause is not None:
+        book.store(state, Book(found.set))
+
+
+def _say_rest(arguments: argparse.Namespace) -> None:
+    """Say where the schedule keeps the machine from serving now."""
+    found = rulebook.opened(arguments)
+    stands = found.standing()
+    if stands.action is Action.REST:
+        until = rulebook.told_until(stands, found.rules)
+        terminal.say(f"but it rests{until}: {cause_of(stands.code)}")
 
 
 def _leave(state: State, arguments: argparse.Namespace, *, is_running: bool) -> None:

@@ -1,0 +1,86 @@
+"""`schedule`: when this machine serves, and when it is quiet, by its own clock."""
+
+import argparse
+from typing import Any
+
+from poolhouse_agent import terminal
+from poolhouse_agent.commands import rulebook
+from poolhouse_agent.commands.rulebook import Rulebook
+from poolhouse_agent.errors import cause_of
+from poolhouse_agent.owner.standing import Action
+
+_NAMES = ("timezone", "serve", "quiet")
+_WORDS = {"timezone": "zone", "serve": "serves", "quiet": "quiet hours"}
+
+
+def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "schedule",
+        help="when this machine serves, and its quiet hours",
+        epilog="example: poolhouse-agent schedule set --serve 'mon-fri 18:00-08:00' --serve 'sat-sun 00:00-24:00' "
+        "--quiet 23:00-06:30",
+    )
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB")
+    parser.set_defaults(run=show)
+    parser.add_argument("--json", action="store_true")
+    setting = verbs.add_parser("set", help="set windows of the week; each replaces what was set of its kind")
+    setting.add_argument("--serve", action="append", metavar="WINDOW", help="serve in these windows only")
+    setting.add_argument("--quiet", action="append", metavar="WINDOW", help="never serve in these windows")
+    setting.add_argument("--timezone", metavar="ZONE", help="such as Europe/Berlin (the machine's own)")
+    setting.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
+    setting.set_defaults(run=change)
+    clearing = verbs.add_parser("clear", help="take back what was set by command")
+    clearing.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
+    clearing.set_defaults(run=clear)
+    showing = verbs.add_parser("show", help="print it")
+    showing.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
+    showing.set_defaults(run=show)
+
+
+def show(arguments: argparse.Namespace) -> int:
+    """Print the schedule. Raises ConfigError."""
+    _print(rulebook.opened(arguments), as_json=arguments.json)
+    return 0
+
+
+def change(arguments: argparse.Namespace) -> int:
+    """Set what was given. Raises ConfigError."""
+    given = {name: getattr(arguments, name) for name in _NAMES if getattr(arguments, name) is not None}
+    return _changed(arguments, given)
+
+
+def clear(arguments: argparse.Namespace) -> int:
+    """Take back what was set by command. Raises ConfigError."""
+    return _changed(arguments, dict.fromkeys(_NAMES))
+
+
+def _changed(arguments: argparse.Namespace, changes: dict[str, Any]) -> int:
+    after = rulebook.change(rulebook.opened(arguments), changes)
+    _print(after, as_json=arguments.json)
+    if not arguments.json:
+        rulebook.say_running(after.state)
+    return 0
+
+
+def _print(found: Rulebook, *, as_json: bool) -> None:
+    stands = found.standing()
+    if as_json:
+        values = {name: found.raw(name) for name in _NAMES}
+        until = stands.until.isoformat() if stands.until else None
+        now = {"action": stands.action.value, "code": stands.code, "until": until}
+        terminal.say_json({**values, "zone": str(found.rules.zone), "now": now})
+        return
+    rows = [(_WORDS["timezone"], str(found.rules.zone), found.source("timezone"))]
+    for name, empty in (("serve", "always"), ("quiet", "none")):
+        texts = found.raw(name) or [empty]
+        rows += [(_WORDS[name] if first else "", text, found.source(name)) for first, text in _marked(texts)]
+    terminal.table(rows)
+    if stands.action is Action.SERVE:
+        terminal.say("serves now")
+    else:
+        terminal.say(f"rests now{rulebook.told_until(stands, found.rules)}: {cause_of(stands.code)}")
+
+
+def _marked(texts: list[str]) -> list[tuple[bool, str]]:
+    return [(number == 0, text) for number, text in enumerate(texts)]
