@@ -59,3 +59,9 @@ def configure(*, as_json: bool, level: int = logging.INFO) -> None:
     logging.basicConfig(level=level, handlers=[handler], force=True)
     for noisy in ("httpx", "httpcore", "asyncio", "aiohttp"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+
+
+def keep_off_terminal() -> None:
+    """Log nothing: a command that people read says itself what it found."""
+    logging.getLogger("poolhouse_agent").addHandler(logging.NullHandler())
+    logging.getLogger("poolhouse_agent").propagate = False

@@ -3,13 +3,13 @@
 import asyncio
 import contextlib
 import re
+from dataclasses import replace
 
 from poolhouse_agent.checks.result import Result, Status, Surroundings, ok, skipped, trouble
-from poolhouse_agent.engine import external, vllm, weights
+from poolhouse_agent.engine import external, versions, weights
 from poolhouse_agent.errors import EngineError
 
 _VERSION_S = 60.0
-_OLDEST = (0, 22)
 _VERSION = re.compile(r"(\d+)\.(\d+)\.\d+\S*")
 
 
@@ -18,16 +18,17 @@ async def program(around: Surroundings) -> list[Result]:
     if around.config.external and not around.config.models:
         return [skipped("engine", "only external servers are configured")]
     try:
-        path = vllm.find_program(around.config.vllm, own=around.state.folder / vllm.OWN_PROGRAM)
+        found = versions.find(around.config.vllm, root=around.state.folder / versions.ROOT)
     except EngineError as error:
         return [trouble("engine", Status.WARN, error.code, error.detail)]
-    output = await _version(path)
-    found = _VERSION.search(output)
-    if found is None:
-        return [trouble("engine", Status.FAIL, "engine_start_failed", f"{path} --version printed no version")]
-    if (int(found[1]), int(found[2])) < _OLDEST:
-        return [trouble("engine", Status.FAIL, "engine_version_unsupported", f"vLLM {found[0]}", path=path)]
-    return [ok("engine", f"vLLM {found[0]}", path=path)]
+    version = found.version or await _version(found.path)
+    if not version:
+        return [trouble("engine", Status.FAIL, "engine_start_failed", f"{found.path} --version printed no version")]
+    if versions.is_below_floor(version):
+        lowest = ".".join(map(str, versions.FLOOR))
+        result = trouble("engine", Status.FAIL, "engine_version_unsupported", f"vLLM {version}", path=found.path)
+        return [replace(result, threshold=f"vLLM {lowest} or newer")]
+    return [ok("engine", f"vLLM {version}", path=found.path)]
 
 
 async def folders(around: Surroundings) -> list[Result]:
@@ -68,4 +69,5 @@ async def _version(path: str) -> str:
         with contextlib.suppress(ProcessLookupError):
             child.kill()
         return ""
-    return output.decode("utf-8", "replace")
+    found = _VERSION.search(output.decode("utf-8", "replace"))
+    return found[0] if found else ""

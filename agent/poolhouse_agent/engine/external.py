@@ -32,7 +32,7 @@ class ExternalEngine:
             base_url=server.url,
             served_name=server.served_name or self._desired.model,
             max_concurrency=self._desired.max_concurrency,
-            headers=_key_header(server),
+            headers=key_header(server),
         )
         if not server.served_name:
             target.served_name = await self._only_name(target)
@@ -78,7 +78,8 @@ def _is_link_local(host: str) -> bool:
         return False
 
 
-def _key_header(server: ExternalServer) -> dict[str, str]:
+def key_header(server: ExternalServer) -> dict[str, str]:
+    """The header that opens the server. Raises EngineError where the key cannot be read."""
     if server.api_key_file is None:
         return {}
     try:

@@ -152,6 +152,13 @@ ENTRIES = (
         "Serve a smaller or quantized model: `poolhouse-agent plan MODEL`.",
     ),
     Failure(
+        "engine_busy",
+        ENGINE,
+        "The engine takes no more requests at once",
+        "The engine's queue is full.",
+        "Nothing to do: the pool sends no more than the model's limit.",
+    ),
+    Failure(
         "engine_python_missing",
         ENGINE,
         "The engine's Python was not found",

@@ -59,4 +59,11 @@ ENTRIES = (
         "A plan is for one machine.",
         "Name the GPUs of one machine.",
     ),
+    Failure(
+        "model_config_missing",
+        PROVIDER,
+        "The model's config.json cannot be read",
+        "There is no such folder or file, or it may not be read.",
+        "Give the folder that holds the model's config.json, or that file.",
+    ),
 )

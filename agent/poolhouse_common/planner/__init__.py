@@ -2,7 +2,7 @@
 
 shape = read_shape(config=parse_config(Path("config.json").read_bytes()), weight_bytes=16_060_556_376)
 answer = plan(shape=shape, gpus=parse_gpus("2 x RTX 3090"), wish=Wish(context=32_768, concurrency=4))
-answer.fits, answer.reasons, answer.tensor_parallel, answer.max_concurrency, suggest(answer, gpus=…)
+answer.fits, answer.reasons, answer.tensor_parallel, answer.max_concurrency, suggest(answer, …)
 """
 
 from poolhouse_common.planner.budget import Budget, Load
@@ -11,7 +11,9 @@ from poolhouse_common.planner.errors import ConfigRefused, GpusRefused, PlanErro
 from poolhouse_common.planner.gpus import MAX_GPUS, Gpu, GpuKind, default_kinds, find_kind, kind_of, parse_gpus
 from poolhouse_common.planner.plan import Plan, Wish, plan
 from poolhouse_common.planner.reasons import Reason
+from poolhouse_common.planner.roofline import Speed, speed_of
 from poolhouse_common.planner.shape import ModelShape
+from poolhouse_common.planner.suggestions import Suggestion, suggest
 
 __all__ = [
     "MAX_CONFIG_BYTES",
@@ -26,6 +28,8 @@ __all__ = [
     "Plan",
     "PlanError",
     "Reason",
+    "Speed",
+    "Suggestion",
     "Wish",
     "default_kinds",
     "find_kind",
@@ -36,4 +40,6 @@ __all__ = [
     "read_shape",
     "recast",
     "requantized",
+    "speed_of",
+    "suggest",
 ]

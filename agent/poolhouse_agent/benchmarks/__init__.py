@@ -1,0 +1,1 @@
+"""Benchmarks: what GPUs, disk, network and engine really do, measured by demanding work of them."""
