@@ -7,11 +7,13 @@ from pathlib import Path
 
 from poolhouse_agent import VERSION, terminal
 from poolhouse_agent.commands import (
+    benchmark,
     doctor,
     engine,
     join,
     limits,
     pause,
+    plan,
     power,
     schedule,
     serve,
@@ -48,9 +50,11 @@ def parser() -> argparse.ArgumentParser:
     commands = made.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for module in (
         doctor,
+        benchmark,
         join,
         serve,
         status,
+        plan,
         wishes,
         pause,
         schedule,
