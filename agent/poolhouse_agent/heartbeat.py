@@ -135,16 +135,16 @@ class Heart:
         return self._backoff.next_s()
 
     def _body(self, wish: Wish) -> dict[str, Any]:
-        report = self._inventory.latest
+        report, machine = self._inventory.latest, host.report(self._state.folder)
         body = messages.heartbeat_body(
             sent_at=datetime.now(UTC),
             wish=self._wish_told(wish).value,
-            host={**host.facts(), **host.load()},
+            host=machine.values,
             gpus=report.gpus,
             gpu_errors=report.errors,
             deployments=self._deployments.reports(),
         )
-        return {**body, **messages.owner_body(self._standing)}
+        return {**body, "host_missing": machine.missing, **messages.owner_body(self._standing)}
 
     def _wish_told(self, wish: Wish) -> Wish:
         is_resting = wish is Wish.SERVE and self._standing.action is not Action.SERVE

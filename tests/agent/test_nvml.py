@@ -279,3 +279,20 @@ async def test_a_card_pulled_out_while_the_agent_runs_is_told_to_the_pool(
     assert after["gpu_errors"] == [{"code": "gpu_is_lost", "detail": SECOND}]
     assert [gpu["uuid"] for gpu in after["gpus"]] == [FIRST]
     assert [gpu["index"] for gpu in healed["gpus"]] == [0, 1]
+
+
+async def test_the_pool_hears_of_the_machine_and_not_of_the_owners_processes(
+    pool: Pool, state: State, library: str, scenario: Scenario
+) -> None:
+    pool.desired = []
+    await join(pool, state, simulate="")
+
+    async with running_agent(state, config=Config(nvml=library)):
+        beat = await pool.heartbeat(lambda beat: len(beat["gpus"]) == 2)
+
+    second = beat["gpus"][1]
+    assert second["values"]["process_count"] == 2
+    assert "processes" not in second["values"]
+    assert {"kernel", "cpu_count", "disk_free_bytes", "uptime_s"} <= set(beat["host"])
+    assert not set(beat["host"]) & set(beat["host_missing"])
+    assert {reason for reason in beat["host_missing"].values() if failures.find(reason) is None} == set()

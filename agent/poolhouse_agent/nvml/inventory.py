@@ -1,14 +1,12 @@
 """The GPUs of this machine, read in children with a deadline: a driver that hangs must not hang the agent."""
 
 import asyncio
-import contextlib
 import logging
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from poolhouse_agent.nvml import environment, judge
+from poolhouse_agent.nvml import children, judge
 from poolhouse_agent.nvml.answers import Answers
 from poolhouse_agent.nvml.judge import Around
 from poolhouse_agent.nvml.xids import XidWatch
@@ -17,7 +15,6 @@ from poolhouse_agent.probes import surroundings
 log = logging.getLogger(__name__)
 
 DEADLINE_S = 15.0
-_KILL_S = 2.0
 _MOST_CHILDREN = 4
 _MAX_BYTES = 4 << 20
 
@@ -97,12 +94,8 @@ class Inventory:
 
     async def _ask(self, answers: Answers, *, skip: set[int]) -> str:
         """Let one child ask; return "" where it came to its end, "hung", or how it died."""
-        argv = [sys.executable, "-m", "poolhouse_agent.nvml.child", self.library, ",".join(map(str, sorted(skip)))]
         try:
-            child = await asyncio.create_subprocess_exec(
-                *argv, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.DEVNULL, env=environment.of_child(), limit=_MAX_BYTES,
-            )  # fmt: skip
+            child = await children.start("child", self.library, ",".join(map(str, sorted(skip))))
         except OSError as error:
             return str(error)
         output = bytearray()
@@ -112,22 +105,14 @@ class Inventory:
                 status = await child.wait()
         except TimeoutError:
             answers.take(bytes(output))
-            await self._give_up(child, answers.turn)
+            if not await children.end(child):
+                self.remember_stuck(child, gpu=answers.turn)
             return "hung"
         except asyncio.CancelledError:
-            _kill(child)
+            await children.end(child)
             raise
         answers.take(bytes(output))
         return "" if status == 0 else f"exit status {status}"
-
-    async def _give_up(self, child: asyncio.subprocess.Process, gpu: int | None) -> None:
-        """Kill the child; remember it where the kernel does not let it die."""
-        _kill(child)
-        try:
-            async with asyncio.timeout(_KILL_S):
-                await child.wait()
-        except TimeoutError:
-            self.remember_stuck(child, gpu=gpu)
 
     def remember_stuck(self, child: asyncio.subprocess.Process, *, gpu: int | None) -> None:
         """Leave alone what the child hangs on (None: the library itself) until it has ended."""
@@ -146,9 +131,3 @@ async def _drain(child: asyncio.subprocess.Process, output: bytearray) -> None:
     while chunk := await child.stdout.read(1 << 16):
         if len(output) < _MAX_BYTES:
             output += chunk
-
-
-def _kill(child: asyncio.subprocess.Process) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        child.kill()
-

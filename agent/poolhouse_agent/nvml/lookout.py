@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from typing import Self
 
 from poolhouse_agent.nvml.inventory import GpuReport, Inventory
 from poolhouse_agent.nvml.xids import XidWatch
@@ -18,6 +17,7 @@ class Lookout:
         self._inventory = inventory
         self._patience_s = patience_s
         self._reading: asyncio.Task[GpuReport] | None = None
+        self._listening: asyncio.Task[None] | None = None
 
     @property
     def latest(self) -> GpuReport:
@@ -26,22 +26,27 @@ class Lookout:
 
     async def read(self) -> GpuReport:
         """Begin a reading unless one goes on; wait for it a little, and return the last report."""
+        if self._listening is None and self._inventory.xids is not None:
+            self._listening = asyncio.create_task(self._inventory.xids.run())
         if self._reading is None or self._reading.done():
             self._reading = asyncio.create_task(self._inventory.read())
         await asyncio.wait({self._reading}, timeout=self._patience_s)
         return self.latest
 
-    @classmethod
-    @contextlib.asynccontextmanager
-    async def watching(cls, *, library: str = "") -> AsyncIterator[Self]:
-        """Give one that listens for Xids; end what it started afterwards."""
-        xids = XidWatch(library=library)
-        lookout = cls(Inventory(library=library, xids=xids))
-        listening = asyncio.create_task(xids.run())
-        try:
-            yield lookout
-        finally:
-            tasks = {listening, *([lookout._reading] if lookout._reading else [])}
-            for task in tasks:
-                task.cancel()
+    async def close(self) -> None:
+        """End what was started."""
+        tasks = {task for task in (self._reading, self._listening) if task is not None}
+        for task in tasks:
+            task.cancel()
+        if tasks:
             await asyncio.wait(tasks)
+
+
+@contextlib.asynccontextmanager
+async def watching(*, library: str = "") -> AsyncIterator[Lookout]:
+    """Give a lookout that listens for Xids from its first reading on; close it afterwards."""
+    lookout = Lookout(Inventory(library=library, xids=XidWatch(library=library)))
+    try:
+        yield lookout
+    finally:
+        await lookout.close()

@@ -4,13 +4,11 @@ Xids from before are not in NVML; what they did is: a lost GPU, uncorrected erro
 """
 
 import asyncio
-import contextlib
 import json
 import logging
-import sys
 
 from poolhouse_agent.backoff import Backoff
-from poolhouse_agent.nvml import environment
+from poolhouse_agent.nvml import children
 
 log = logging.getLogger(__name__)
 
@@ -44,18 +42,13 @@ class XidWatch:
 
     async def _listen(self) -> str:
         try:
-            child = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "poolhouse_agent.nvml.xid_child", self._library,
-                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
-                env=environment.of_child(),
-            )  # fmt: skip
+            child = await children.start("xid_child", self._library)
         except OSError:
             return "nvml_crashed"
         try:
             return await self._hear(child)
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                child.kill()
+            await children.end(child)
 
     async def _hear(self, child: asyncio.subprocess.Process) -> str:
         """Take the child's lines until it ends or falls silent; return why."""

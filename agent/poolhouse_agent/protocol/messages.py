@@ -149,10 +149,21 @@ def heartbeat_body(
         "agent_version": VERSION,
         "wish": wish,
         "host": dict(host),
-        "gpus": [dict(gpu) for gpu in gpus],
+        "gpus": [_gpu_told(gpu) for gpu in gpus],
         "gpu_errors": [dict(error) for error in gpu_errors],
         "deployments": [_reported(report) for report in deployments],
     }
+
+
+def _gpu_told(gpu: Mapping[str, Any]) -> dict[str, Any]:
+    """A GPU without what is the owner's own business: how many processes use it and with how much, not which."""
+    told, values, missing = dict(gpu), dict(gpu["values"]), dict(gpu["missing"])
+    processes = values.pop("processes", None)
+    if processes is not None:
+        values["process_count"] = len(processes)
+    if "processes" in missing:
+        missing["process_count"] = missing.pop("processes")
+    return {**told, "values": values, "missing": missing}
 
 
 def owner_body(standing: Standing) -> dict[str, Any]:
