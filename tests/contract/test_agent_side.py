@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from poolhouse_agent.client import PortalClient
 from poolhouse_agent.errors import PortalError
 from poolhouse_agent.identity import Identity
+from poolhouse_agent.owner.standing import Action, Standing
 from poolhouse_agent.protocol import frames, messages
 from poolhouse_agent.protocol.frames import FrameType
 from poolhouse_agent.protocol.messages import DeploymentReport
@@ -85,6 +86,17 @@ async def test_the_challenge_is_read() -> None:
 
     assert challenge.nonce == "a1" * 32
     assert challenge.server_time == datetime.fromisoformat("2026-11-02T12:00:00+00:00")
+
+
+async def test_a_heartbeat_says_why_the_owner_keeps_the_machine() -> None:
+    body = golden("heartbeat_owner_rests")["request"]["body"]
+    until = datetime.fromisoformat(body["owner"]["until"])
+
+    reply = messages.read_heartbeat(await answered("heartbeat_owner_rests"))
+
+    assert messages.owner_body(Standing(Action.REST, "owner_quiet_hours", until)) == {"owner": body["owner"]}
+    assert messages.owner_body(Standing(Action.SERVE)) == {}
+    assert reply.state == "maintenance"
 
 
 @pytest.mark.parametrize("name", ["heartbeat_first", "heartbeat_serving"])

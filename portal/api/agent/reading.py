@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from portal.nodes.models import Deployment
-from portal.nodes.rules.beats import Beat, DeploymentClaim, GpuClaim, GpuError
+from portal.nodes.rules.beats import Beat, DeploymentClaim, GpuClaim, GpuError, OwnerClaim
 from portal.nodes.services.heartbeat import Answer
 
 
@@ -19,6 +19,7 @@ def beat_from(message: Mapping[str, Any]) -> Beat:
         gpus=tuple(GpuClaim(**gpu) for gpu in message["gpus"]),
         gpu_errors=tuple(GpuError(**error) for error in message["gpu_errors"]),
         deployments=tuple(DeploymentClaim(**row) for row in message["deployments"]),
+        owner=OwnerClaim(**message["owner"]) if message["owner"] else None,
     )
 
 

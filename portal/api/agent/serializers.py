@@ -115,6 +115,13 @@ class DeploymentReport(serializers.Serializer[Any]):
     counters = CountersReport(default=dict)
 
 
+class OwnerReport(serializers.Serializer[Any]):
+    """Why the machine's owner keeps it from serving, and until when where that is known."""
+
+    code = serializers.RegexField(r"^[a-z0-9_]{1,48}$")
+    until = serializers.DateTimeField(default=None, allow_null=True)
+
+
 class HeartbeatRequest(serializers.Serializer[Any]):
     """`POST /agent/v1/heartbeat`."""
 
@@ -122,6 +129,7 @@ class HeartbeatRequest(serializers.Serializer[Any]):
     agent_version = Text(cut=32)
     wish = serializers.ChoiceField(["serve", "drain", "leave"])
     host = Readings(default=dict)
+    owner = OwnerReport(default=None, allow_null=True)
     gpus: Reports = serializers.ListSerializer(child=GpuReport(), max_length=beats.MAX_GPUS, default=list)
     gpu_errors: Reports = serializers.ListSerializer(child=GpuErrorReport(), max_length=beats.MAX_GPUS, default=list)
     deployments: Reports = serializers.ListSerializer(

@@ -45,6 +45,14 @@ class DeploymentClaim:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnerClaim:
+    """Why the machine's owner keeps it from serving, and until when."""
+
+    code: str
+    until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class Beat:
     """One heartbeat."""
 
@@ -55,6 +63,7 @@ class Beat:
     gpus: tuple[GpuClaim, ...]
     gpu_errors: tuple[GpuError, ...]
     deployments: tuple[DeploymentClaim, ...]
+    owner: OwnerClaim | None = None
 
 
 def clock_offset_ms(*, sent_at: datetime, now: datetime) -> int:

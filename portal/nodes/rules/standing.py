@@ -5,6 +5,10 @@ from dataclasses import dataclass
 from poolhouse_common import failures
 
 
+# Why an owner may keep a machine; any other word of an agent reads as a plain drain.
+OWNER_CODES = frozenset({"owner_paused", "owner_quiet_hours", "owner_outside_schedule", "owner_uses_gpu"})
+
+
 @dataclass(frozen=True, slots=True)
 class DeploymentFact:
     """One deployment, whether it should run, and what the node says of it."""
@@ -25,6 +29,7 @@ class Facts:
     is_inventory_known: bool
     gpu_errors: tuple[str, ...]
     deployments: tuple[DeploymentFact, ...]
+    owner_code: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +49,10 @@ def standing(facts: Facts) -> Standing:
     """Return where the node stands."""
     if facts.is_drain_wanted:
         is_busy = any(deployment.running for deployment in facts.deployments)
-        return Standing("draining", "drain_requested") if is_busy else Standing("maintenance", "drained")
+        code = facts.owner_code if facts.owner_code in OWNER_CODES else ""
+        if is_busy:
+            return Standing("draining", code or "drain_requested")
+        return Standing("maintenance", code or "drained")
     if not facts.is_inventory_known:
         return _broken(facts) or Standing("checking", "waiting_for_inventory")
     return _not_allowed(facts) or _served(facts)

@@ -56,6 +56,7 @@ def _note_life(node: Node, beat: Beat, *, address: str | None, now: datetime) ->
     node.agent_version, node.agent_wish = beat.agent_version[:32], beat.wish
     node.load = {
         "host": dict(beat.host),
+        "owner": beat.owner and {"code": beat.owner.code, "until": beat.owner.until and beat.owner.until.isoformat()},
         "gpu_errors": [{"code": error.code, "detail": error.detail} for error in beat.gpu_errors],
     }
     node.save(

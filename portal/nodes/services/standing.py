@@ -43,6 +43,7 @@ def facts_of(node: Node, *, gpu_errors: tuple[str, ...], now: datetime) -> Facts
         is_drain_wanted=node.is_drain_wanted or node.agent_wish != "serve",
         is_inventory_known=_is_inventory_known(node, deployments),
         gpu_errors=gpu_errors,
+        owner_code=_owner_code(node),
         deployments=tuple(
             DeploymentFact(
                 is_wanted=row.desired == DesiredState.RUNNING,
@@ -53,6 +54,12 @@ def facts_of(node: Node, *, gpu_errors: tuple[str, ...], now: datetime) -> Facts
             for row in deployments
         ),
     )
+
+
+def _owner_code(node: Node) -> str:
+    """Why the owner keeps the machine; a drain that the portal itself was asked for has no other reason."""
+    owner = node.load.get("owner")
+    return str(owner.get("code", "")) if owner and not node.is_drain_wanted else ""
 
 
 def _is_inventory_known(node: Node, deployments: list[Deployment]) -> bool:

@@ -132,6 +132,13 @@ def test_a_first_heartbeat(node, session) -> None:
     _play("heartbeat_first")
 
 
+def test_a_heartbeat_of_an_owner_who_rests(node, session) -> None:
+    _play("heartbeat_owner_rests")
+
+    node.refresh_from_db()
+    assert (node.state, node.state_code, node.state_cause) == ("maintenance", "owner_quiet_hours", "provider")
+
+
 def test_a_serving_heartbeat(node, session) -> None:
     model = CatalogModelFactory(
         plain=True,
