@@ -3,6 +3,7 @@
 from django.urls import URLPattern, URLResolver, include, path
 
 from portal.api import health, metrics
+from portal.api.agent.releases import install_script
 from portal.operators.admin.site import site as operator_tables
 
 urlpatterns: list[URLPattern | URLResolver] = [
@@ -14,6 +15,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("operator/tables/", operator_tables.urls),
     path("operator/", include("portal.operators.urls")),
     path("agent/v1/", include("portal.api.agent.urls")),
+    path("agent/install.sh", install_script, name="agent-install-script"),
     path("api/", include("portal.api.schema")),
     path("webhooks/", include("portal.webhooks.urls")),
     path("healthz", health.healthz, name="healthz"),

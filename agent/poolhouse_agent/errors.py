@@ -51,6 +51,10 @@ class RequestRefused(AgentError):
     """The front lets this request not through; the code travels in a FAIL frame."""
 
 
+class UpdateError(AgentError):
+    """A release cannot be taken, or did not stay."""
+
+
 class EngineError(AgentError):
     """An engine cannot be started, died, or does not answer as it should."""
 

@@ -45,9 +45,19 @@ class Installation:
         """The interpreter, whichever version is in use."""
         return self.current / "bin" / "python"
 
-    def venv(self, version: str) -> Path:
-        """Where a version lies."""
-        return self.prefix / _VERSIONS / version
+    @property
+    def updater(self) -> Path:
+        """The link to the version that updates: it follows `current` once that has reached the pool."""
+        return self.prefix / "updater"
+
+    @property
+    def versions(self) -> Path:
+        """Where the venvs lie."""
+        return self.prefix / _VERSIONS
+
+    def venv(self, version: str, wheel_sha256: str) -> Path:
+        """Where a build of a version lies."""
+        return self.versions / f"{version}-{wheel_sha256[:8]}"
 
     def origin(self) -> Origin | None:
         """Return what was pinned at installation, or None. Raises ConfigError where the file is damaged."""

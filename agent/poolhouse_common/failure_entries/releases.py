@@ -67,6 +67,13 @@ ENTRIES = (
         "Nothing to do: this version is not tried again. Look at `journalctl -u poolhouse-agent` for why.",
     ),
     Failure(
+        "update_running",
+        NODE,
+        "Another update has not ended",
+        "One update runs at a time, and one runs now: it waits until the new version has reached the pool.",
+        "Wait some minutes; `journalctl -u poolhouse-update` shows how far it is.",
+    ),
+    Failure(
         "updates_held",
         PROVIDER,
         "The owner holds updates back",

@@ -14,6 +14,8 @@ from portal.core import clock
 from portal.core.errors import DomainError
 from portal.nodes.models import EnrolmentToken, NodeState
 from portal.nodes.selectors import nodes as selectors
+from portal.nodes.selectors.installer import script_digest
+from portal.nodes.selectors.releases import to_install
 from portal.nodes.selectors.rows import explained
 from portal.nodes.services import enrolment
 from portal.web.access import ProviderRequest, provider_page
@@ -64,19 +66,30 @@ def revoke(request: ProviderRequest, token: str) -> HttpResponse:
     return render(request, "provider/enrol_revoke.html", {"token": row})
 
 
-def commands(text: str) -> list[tuple[str, str]]:
-    """Return what to run on the machine: (why, command)."""
-    return [
-        (
-            "Put the token into a file that only you can read",
-            f"(umask 077 && printf '%s\\n' '{text}' > poolhouse.token)",
-        ),
-        (
-            "Join this pool",
-            f"poolhouse-agent join --server {settings.PUBLIC_URL} --token-file poolhouse.token && rm poolhouse.token",
-        ),
-        ("Run the agent, now and after each start of the machine", "sudo poolhouse-agent service install"),
-    ]
+def commands(text: str) -> dict[str, object]:
+    """Return what to run on the machine: everything in one command, and the same step by step."""
+    server = settings.PUBLIC_URL
+    join = f"join --server {server} --token-file poolhouse.token && rm poolhouse.token"
+    release = to_install()
+    fetch = (
+        f"curl -fsSLo install.sh {server}/agent/install.sh"
+        f" && echo '{script_digest(release)}  install.sh' | sha256sum -c -"
+        if release
+        else ""
+    )
+    return {
+        "is_served": release is not None,
+        "all_at_once": f"{fetch} && printf '%s\\n' '{text}' | sudo sh install.sh --join",
+        "install": f"{fetch} && sudo sh install.sh",
+        "steps": [
+            (
+                "Put the token into a file that only you can read",
+                f"(umask 077 && printf '%s\\n' '{text}' > poolhouse.token)",
+            ),
+            ("Join this pool", f"sudo poolhouse-agent {join}"),
+            ("Run the agent, now and after each start of the machine", "sudo poolhouse-agent service install"),
+        ],
+    }
 
 
 def token_state(row: EnrolmentToken, now: datetime) -> str:
