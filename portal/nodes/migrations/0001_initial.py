@@ -4,6 +4,7 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
+import portal.nodes.models.checks
 import portal.nodes.models.deployments
 import portal.nodes.models.nodes
 
@@ -609,6 +610,223 @@ class Migration(migrations.Migration):
             ],
             options={
                 "indexes": [models.Index(fields=["tried", "code"], name="node_updates_by_version")],
+            },
+        ),
+        migrations.CreateModel(
+            name="CheckRound",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "public_id",
+                    models.CharField(
+                        default=portal.nodes.models.checks._round_id, editable=False, max_length=40, unique=True
+                    ),
+                ),
+                (
+                    "node",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="check_rounds", to="nodes.node"
+                    ),
+                ),
+                (
+                    "reason",
+                    models.CharField(
+                        choices=[("join", "it joined"), ("schedule", "it was due"), ("demand", "somebody asked")],
+                        max_length=12,
+                    ),
+                ),
+                ("is_whole", models.BooleanField(default=True)),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("asked", "Asked"),
+                            ("running", "Running"),
+                            ("done", "Done"),
+                            ("interrupted", "Interrupted"),
+                            ("refused", "Refused"),
+                            ("expired", "Expired"),
+                        ],
+                        default="asked",
+                        max_length=12,
+                    ),
+                ),
+                ("code", models.CharField(blank=True, max_length=48)),
+                ("percent", models.PositiveSmallIntegerField(default=0)),
+                ("doing", models.CharField(blank=True, max_length=80)),
+                ("asked_by", models.CharField(max_length=64)),
+                ("asked_at", models.DateTimeField()),
+                ("started_at", models.DateTimeField(blank=True, null=True)),
+                ("ended_at", models.DateTimeField(blank=True, null=True)),
+            ],
+            options={
+                "ordering": ["-asked_at", "-id"],
+                "indexes": [models.Index(fields=["node", "-asked_at"], name="check_round_by_node")],
+                "constraints": [
+                    models.UniqueConstraint(
+                        condition=models.Q(("state__in", ["asked", "running"])),
+                        fields=("node",),
+                        name="check_round_one_open_a_node",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("state__in", ["asked", "running", "done", "interrupted", "refused", "expired"])
+                        ),
+                        name="check_round_state_known",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("reason__in", ["join", "schedule", "demand"])),
+                        name="check_round_reason_known",
+                    ),
+                    models.CheckConstraint(condition=models.Q(("percent__lte", 100)), name="check_round_percent"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="CheckPolicy",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("check_id", models.CharField(max_length=48)),
+                ("revision", models.PositiveIntegerField()),
+                (
+                    "mode",
+                    models.CharField(
+                        choices=[
+                            ("shadow", "Shadow: shown, without effect"),
+                            ("enforced", "Enforced: a failure keeps the node from work"),
+                            ("off", "Off: stored, not judged"),
+                        ],
+                        max_length=12,
+                    ),
+                ),
+                ("fail_percent", models.PositiveSmallIntegerField(default=70)),
+                ("warn_percent", models.PositiveSmallIntegerField(default=85)),
+                ("most_percent", models.PositiveSmallIntegerField(default=115)),
+                ("fail_limit_milli", models.BigIntegerField(blank=True, null=True)),
+                ("warn_limit_milli", models.BigIntegerField(blank=True, null=True)),
+                ("created_by", models.CharField(max_length=64)),
+                ("created_at", models.DateTimeField()),
+            ],
+            options={
+                "ordering": ["check_id", "-revision"],
+                "constraints": [
+                    models.UniqueConstraint(fields=("check_id", "revision"), name="check_policy_revision_once"),
+                    models.CheckConstraint(
+                        condition=models.Q(("mode__in", ["shadow", "enforced", "off"])), name="check_policy_mode_known"
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("fail_percent__lte", models.F("warn_percent")),
+                            ("warn_percent__lte", models.F("most_percent")),
+                        ),
+                        name="check_policy_percents_in_order",
+                    ),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="ReferenceFigure",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("hardware", models.CharField(max_length=96)),
+                ("check_id", models.CharField(max_length=48)),
+                ("revision", models.PositiveIntegerField()),
+                ("figure_milli", models.BigIntegerField(blank=True, null=True)),
+                ("source", models.CharField(blank=True, max_length=240)),
+                ("created_by", models.CharField(max_length=64)),
+                ("created_at", models.DateTimeField()),
+            ],
+            options={
+                "ordering": ["hardware", "check_id", "-revision"],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("hardware", "check_id", "revision"), name="reference_figure_revision_once"
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("figure_milli__isnull", True), ("figure_milli__gt", 0), _connector="OR"),
+                        name="reference_figure_positive",
+                    ),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="CheckResult",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "round",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="results", to="nodes.checkround"
+                    ),
+                ),
+                (
+                    "node",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="check_results", to="nodes.node"
+                    ),
+                ),
+                ("check_id", models.CharField(max_length=48)),
+                ("version", models.PositiveIntegerField()),
+                ("subject", models.CharField(blank=True, max_length=96)),
+                ("hardware", models.CharField(blank=True, max_length=96)),
+                ("status", models.CharField(max_length=4)),
+                ("code", models.CharField(blank=True, max_length=48)),
+                ("detail", models.CharField(blank=True, max_length=400)),
+                ("figure_milli", models.BigIntegerField(blank=True, null=True)),
+                ("unit", models.CharField(blank=True, max_length=16)),
+                ("evidence", models.JSONField(default=dict)),
+                (
+                    "verdict",
+                    models.CharField(
+                        choices=[
+                            ("pass", "Pass"),
+                            ("warn", "Warn"),
+                            ("fail", "Fail"),
+                            ("review", "Review"),
+                            ("skip", "Skip"),
+                        ],
+                        max_length=8,
+                    ),
+                ),
+                ("verdict_code", models.CharField(blank=True, max_length=48)),
+                ("is_enforced", models.BooleanField()),
+                ("policy_revision", models.PositiveIntegerField()),
+                ("reference_milli", models.BigIntegerField(blank=True, null=True)),
+                ("limit_milli", models.BigIntegerField(blank=True, null=True)),
+                ("at", models.DateTimeField()),
+                (
+                    "opinion",
+                    models.CharField(
+                        blank=True,
+                        choices=[
+                            ("", "Not looked at"),
+                            ("right", "The check was right"),
+                            ("false_alarm", "False alarm"),
+                        ],
+                        default="",
+                        max_length=12,
+                    ),
+                ),
+                ("opinion_by", models.CharField(blank=True, max_length=64)),
+                ("opinion_at", models.DateTimeField(blank=True, null=True)),
+            ],
+            options={
+                "ordering": ["-at", "-id"],
+                "indexes": [
+                    models.Index(fields=["node", "check_id", "subject", "-at"], name="check_result_by_node"),
+                    models.Index(fields=["check_id", "hardware", "-at"], name="check_result_by_hardware"),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(fields=("round", "check_id", "subject"), name="check_result_once_a_round"),
+                    models.CheckConstraint(
+                        condition=models.Q(("verdict__in", ["pass", "warn", "fail", "review", "skip"])),
+                        name="check_result_verdict_known",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("opinion__in", ["", "right", "false_alarm"])),
+                        name="check_result_opinion_known",
+                    ),
+                ],
             },
         ),
     ]

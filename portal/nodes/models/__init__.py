@@ -1,5 +1,17 @@
 """Nodes: machines that serve, their GPUs, how they join and what they should run."""
 
+from portal.nodes.models.checks import (
+    OPEN_ROUNDS,
+    CheckMode,
+    CheckPolicy,
+    CheckResult,
+    CheckRound,
+    Opinion,
+    ReferenceFigure,
+    RoundReason,
+    RoundState,
+    Verdict,
+)
 from portal.nodes.models.deployments import ChosenBy, Deployment, DesiredState, EngineKind, ObservedState
 from portal.nodes.models.enrolment import EnrolmentToken, NodeSession, SessionChallenge
 from portal.nodes.models.guests import NodeGuest
@@ -16,7 +28,12 @@ from portal.nodes.models.releases import AgentRelease, NodeUpdates, ReleaseRing,
 from portal.nodes.models.tunnels import Tunnel
 
 __all__ = [
+    "OPEN_ROUNDS",
     "AgentRelease",
+    "CheckMode",
+    "CheckPolicy",
+    "CheckResult",
+    "CheckRound",
     "ChosenBy",
     "Deployment",
     "DesiredState",
@@ -34,12 +51,17 @@ __all__ = [
     "NodeState",
     "NodeUpdates",
     "ObservedState",
+    "Opinion",
     "PlacementMode",
     "PlacementPolicy",
     "PlacementRound",
     "PlacementSwitch",
+    "ReferenceFigure",
     "ReleaseRing",
     "ReleaseState",
+    "RoundReason",
+    "RoundState",
     "SessionChallenge",
     "Tunnel",
+    "Verdict",
 ]
