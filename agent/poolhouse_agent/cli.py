@@ -21,6 +21,7 @@ from poolhouse_agent.commands import (
     simulate,
     status,
     support_bundle,
+    update,
     wishes,
 )
 from poolhouse_agent.config import DEFAULT_CONFIG, DEFAULT_STATE
@@ -63,6 +64,7 @@ def parser() -> argparse.ArgumentParser:
         support_bundle,
         engine,
         service,
+        update,
         simulate,
     ):
         module.register(commands)

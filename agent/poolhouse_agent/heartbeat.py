@@ -5,7 +5,7 @@ import logging
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from poolhouse_agent import host
+from poolhouse_agent import host, installation
 from poolhouse_agent.backoff import Backoff
 from poolhouse_agent.client import PortalClient
 from poolhouse_agent.engine.deployments import Deployments
@@ -16,6 +16,7 @@ from poolhouse_agent.protocol import messages
 from poolhouse_agent.protocol.messages import HeartbeatReply
 from poolhouse_agent.session import SessionKeeper
 from poolhouse_agent.state import State, Wish
+from poolhouse_agent.updates.standing import Updates
 
 log = logging.getLogger(__name__)
 
@@ -75,6 +76,7 @@ class Heart:
         self._inventory = inventory
         self._state = state
         self._owner = owner or WishAlone(state)
+        self._updates = Updates(state, installation.here())
         self._standing = Standing(Action.SERVE)
         self._interval_s = 15.0
         self._read_at: float | None = None
@@ -109,6 +111,7 @@ class Heart:
         self.last, self.last_error = reply, None
         self._interval_s = float(reply.heartbeat_s)
         self._say(reply)
+        self._updates.hear(reply.release)
         has_to_end = wish is Wish.LEAVE or self._obey_owner().action is Action.REST
         self._deployments.apply(() if has_to_end else reply.desired)
         return self._interval_s
@@ -144,7 +147,8 @@ class Heart:
             gpu_errors=report.errors,
             deployments=self._deployments.reports(),
         )
-        return {**body, "host_missing": machine.missing, **messages.owner_body(self._standing)}
+        owner = messages.owner_body(self._standing)
+        return {**body, "host_missing": machine.missing, **owner, "updates": self._updates.told()}
 
     def _wish_told(self, wish: Wish) -> Wish:
         is_resting = wish is Wish.SERVE and self._standing.action is not Action.SERVE

@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import os
 import platform
+import sys
 from pathlib import Path
 
 from poolhouse_agent import addresses, host, identity, session, terminal
@@ -12,6 +13,7 @@ from poolhouse_agent.errors import ConfigError
 from poolhouse_agent.state import Membership, State, Wish
 
 _MAX_TOKEN = 512
+_STDIN = Path("-")
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -21,7 +23,10 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         "--server", required=True, metavar="URL", help="the pool's address, such as https://pool.example"
     )
     parser.add_argument(
-        "--token-file", type=Path, metavar="F", help="a file that holds the token (else POOLHOUSE_TOKEN, else a prompt)"
+        "--token-file",
+        type=Path,
+        metavar="F",
+        help="a file that holds the token, - for standard input (else POOLHOUSE_TOKEN, else a prompt)",
     )
     parser.add_argument("--name", default=platform.node(), help="how the pool shows this machine (its host name)")
     parser.add_argument(
@@ -75,7 +80,8 @@ def _check_profile(text: str) -> None:
 def _token(path: Path | None) -> str:
     if path is not None:
         try:
-            token = path.read_text(encoding="ascii").strip()
+            raw = sys.stdin.buffer.read(_MAX_TOKEN + 2) if path == _STDIN else path.read_bytes()
+            token = raw.decode("ascii").strip()
         except (OSError, ValueError) as error:
             raise ConfigError("token_missing", f"{path}: {error}") from None
     elif "POOLHOUSE_TOKEN" in os.environ:

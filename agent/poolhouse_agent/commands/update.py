@@ -3,14 +3,14 @@
 import argparse
 import os
 
-from poolhouse_agent import VERSION, config, installation, terminal
+from poolhouse_agent import VERSION, installation, terminal
 from poolhouse_agent.commands.service import Manager
 from poolhouse_agent.errors import ConfigError, UpdateError
 from poolhouse_agent.state import State
 from poolhouse_agent.units.render import AGENT
 from poolhouse_agent.updates import applying
 from poolhouse_agent.updates.applying import Outcome, Surroundings
-from poolhouse_agent.updates.standing import HOLD, Updates
+from poolhouse_agent.updates.standing import Updates
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -26,13 +26,10 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 def run(arguments: argparse.Namespace) -> int:
     """Do it. Raises AgentError."""
     state = State(arguments.state)
-    settings = config.load(arguments.config, environ=os.environ)
-    updates = Updates(state, settings, installation.here())
+    updates = Updates(state, installation.here())
     match arguments.action:
-        case "hold":
-            state.store_flag(HOLD, is_set=True)
-        case "allow":
-            state.store_flag(HOLD, is_set=False)
+        case "hold" | "allow":
+            updates.hold(is_held=arguments.action == "hold")
         case "now" | "apply":
             return _apply(state, updates, is_asked=arguments.action == "now")
     return _status(state, updates, as_json=arguments.json)
@@ -87,5 +84,3 @@ def _say(outcome: Outcome) -> int:
         return 0
     terminal.explain(UpdateError(outcome.code, outcome.detail))
     return 1
-
-

@@ -87,6 +87,7 @@ class HeartbeatReply:
     desired: tuple[Desired, ...]
     messages: tuple[Message, ...]
     server_time: datetime | None = None
+    release: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +253,7 @@ def read_heartbeat(value: object) -> HeartbeatReply:
         heartbeat_s=reader.whole("heartbeat_s", low=1, high=3600, default=15),
         desired=tuple(read_desired(item) for item in reader.items("desired", limit=_MAX_DEPLOYMENTS)),
         messages=tuple(_message(item) for item in reader.items("messages", limit=_MAX_MESSAGES)),
+        release=reader.text("release", default="", limit=24),
         server_time=_time(reader.text("server_time", default="", limit=64)),
     )
 

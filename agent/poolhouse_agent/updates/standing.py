@@ -4,7 +4,6 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from poolhouse_agent.config import Config
 from poolhouse_agent.errors import UpdateError
 from poolhouse_agent.installation import Installation
 from poolhouse_agent.state import State
@@ -20,9 +19,8 @@ _UNREACHABLE = "release_unreachable"
 class Updates:
     """The owner's word on updates, and the pool's offers."""
 
-    def __init__(self, state: State, config: Config, installed: Installation | None) -> None:
+    def __init__(self, state: State, installed: Installation | None) -> None:
         self._state = state
-        self._config = config
         self._installed = installed
         self._offered = ""
 
@@ -32,8 +30,14 @@ class Updates:
         origin = self._installed.origin() if self._installed else None
         if origin is None or not origin.public_key:
             return "manual"
-        is_held = self._config.updates == "off" or (self._state.folder / HOLD).exists()
-        return "held" if is_held else "automatic"
+        return "held" if (self._state.folder / HOLD).exists() else "automatic"
+
+    def hold(self, *, is_held: bool) -> None:
+        """Hold updates back, or let them come again: the owner's word, which the pool cannot overrule."""
+        if is_held:
+            self._state.write(HOLD, {})
+        else:
+            (self._state.folder / HOLD).unlink(missing_ok=True)
 
     def told(self) -> dict[str, str]:
         """What a heartbeat says."""
