@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from portal.nodes.models import Deployment
-from portal.nodes.rules.beats import Beat, DeploymentClaim, GpuClaim, GpuError, OwnerClaim
+from portal.nodes.rules.beats import Beat, DeploymentClaim, GpuClaim, GpuError, OwnerClaim, UpdateClaim
 from portal.nodes.services.heartbeat import Answer
 
 
@@ -20,6 +20,7 @@ def beat_from(message: Mapping[str, Any]) -> Beat:
         gpu_errors=tuple(GpuError(**error) for error in message["gpu_errors"]),
         deployments=tuple(DeploymentClaim(**row) for row in message["deployments"]),
         owner=OwnerClaim(**message["owner"]) if message["owner"] else None,
+        updates=UpdateClaim(**message["updates"]) if message["updates"] else None,
     )
 
 
@@ -39,6 +40,7 @@ def heartbeat_answer(answer: Answer, *, heartbeat_s: int, now: datetime) -> dict
             {"level": notice.level, "code": notice.code, "text": notice.text, "fix": notice.fix}
             for notice in answer.notices
         ],
+        **({"release": answer.release} if answer.release else {}),
     }
 
 

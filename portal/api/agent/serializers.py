@@ -122,6 +122,14 @@ class OwnerReport(serializers.Serializer[Any]):
     until = serializers.DateTimeField(default=None, allow_null=True)
 
 
+class UpdatesReport(serializers.Serializer[Any]):
+    """What a node says of its own updates."""
+
+    policy = serializers.ChoiceField(["automatic", "held", "manual"])
+    tried = serializers.RegexField(r"^[0-9.]{0,24}$", default="", allow_blank=True)
+    code = serializers.RegexField(r"^[a-z0-9_]{0,48}$", default="", allow_blank=True)
+
+
 class HeartbeatRequest(serializers.Serializer[Any]):
     """`POST /agent/v1/heartbeat`."""
 
@@ -130,6 +138,7 @@ class HeartbeatRequest(serializers.Serializer[Any]):
     wish = serializers.ChoiceField(["serve", "drain", "leave"])
     host = Readings(default=dict)
     owner = OwnerReport(default=None, allow_null=True)
+    updates = UpdatesReport(default=None, allow_null=True)
     gpus: Reports = serializers.ListSerializer(child=GpuReport(), max_length=beats.MAX_GPUS, default=list)
     gpu_errors: Reports = serializers.ListSerializer(child=GpuErrorReport(), max_length=beats.MAX_GPUS, default=list)
     deployments: Reports = serializers.ListSerializer(
@@ -171,6 +180,7 @@ class HeartbeatAnswer(serializers.Serializer[Any]):
     heartbeat_s = serializers.IntegerField()
     desired = DesiredDeployment(many=True)
     messages = MessageToOwner(many=True)
+    release = serializers.CharField(required=False, allow_blank=True)
 
 
 class ErrorDetail(serializers.Serializer[Any]):

@@ -53,6 +53,15 @@ class OwnerClaim:
 
 
 @dataclass(frozen=True, slots=True)
+class UpdateClaim:
+    """What a node says of its updates: whether they come by themselves, and how the last one went."""
+
+    policy: str
+    tried: str = ""
+    code: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Beat:
     """One heartbeat."""
 
@@ -64,6 +73,8 @@ class Beat:
     gpu_errors: tuple[GpuError, ...]
     deployments: tuple[DeploymentClaim, ...]
     owner: OwnerClaim | None = None
+    host_missing: Mapping[str, object] = field(default_factory=dict)
+    updates: UpdateClaim | None = None
 
 
 def clock_offset_ms(*, sent_at: datetime, now: datetime) -> int:

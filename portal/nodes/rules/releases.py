@@ -66,15 +66,18 @@ def version_order(version: str) -> int:
     return (major * _PARTS + minor) * _PARTS + patch
 
 
-def skew(*, agent: str, portal: str) -> int | None:
-    """Return by how many minor versions the agent is ahead (negative: behind); None where that cannot be said.
+def skew_code(*, agent: str, portal: str) -> str:
+    """Return the failure of an agent more than one minor version away from the portal, or an empty text.
 
-    Another major version counts as far away.
+    Another major version counts as far away; a version that cannot be read is not judged.
     """
     if not _VERSION.fullmatch(agent) or not _VERSION.fullmatch(portal):
-        return None
+        return ""
     ours, theirs = version_parts(portal), version_parts(agent)
-    return theirs[1] - ours[1] if theirs[0] == ours[0] else (theirs[0] - ours[0]) * _PARTS
+    ahead = theirs[1] - ours[1] if theirs[0] == ours[0] else (theirs[0] - ours[0]) * _PARTS
+    if abs(ahead) <= 1:
+        return ""
+    return "agent_ahead" if ahead > 0 else "agent_outdated"
 
 
 def read_manifest(raw: bytes) -> Manifest:

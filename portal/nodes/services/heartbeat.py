@@ -6,11 +6,14 @@ from datetime import datetime
 from django.db import transaction
 from poolhouse_common import failures
 
+from portal.core.version import VERSION
 from portal.nodes import locks
 from portal.nodes.models import Deployment, DesiredState, Node, NodeState, ObservedState
 from portal.nodes.rules import beats, states
+from portal.nodes.rules import releases as release_rules
 from portal.nodes.rules.beats import Beat
-from portal.nodes.services import inventory, lifecycle, observed, sessions, standing
+from portal.nodes.selectors.releases import offer_for
+from portal.nodes.services import inventory, lifecycle, observed, releases, sessions, standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,7 @@ class Answer:
     state: str
     desired: tuple[Deployment, ...]
     notices: tuple[Notice, ...]
+    release: str = ""
 
 
 def record_heartbeat(*, token: str, beat: Beat, address: str | None, now: datetime) -> Answer:
@@ -47,7 +51,8 @@ def record_heartbeat(*, token: str, beat: Beat, address: str | None, now: dateti
         standing.settle(node=node, gpu_errors=errors, now=now)
         if beat.wish == "leave" and node.state == NodeState.MAINTENANCE:
             lifecycle.let_go(node=node, code="left", now=now)
-        return Answer(state=node.state, desired=_desired(node), notices=_notices(node, beat))
+        release = _release(node, beat, now=now)
+        return Answer(state=node.state, desired=_desired(node), notices=_notices(node, beat), release=release)
 
 
 def _note_life(node: Node, beat: Beat, *, address: str | None, now: datetime) -> None:
@@ -71,6 +76,15 @@ def _note_life(node: Node, beat: Beat, *, address: str | None, now: datetime) ->
     )
 
 
+def _release(node: Node, beat: Beat, *, now: datetime) -> str:
+    """Note how the node's updates go; return the version it should have, or an empty text."""
+    claim = beat.updates
+    if claim is None or claim.policy == "manual":
+        return ""
+    releases.take(node=node, claim=claim, now=now)
+    return offer_for(node) if claim.policy == "automatic" else ""
+
+
 def _desired(node: Node) -> tuple[Deployment, ...]:
     """Return what should run, and what should stop and has not said so yet."""
     if node.state in states.CLOSED_STATES:
@@ -85,6 +99,8 @@ def _notices(node: Node, beat: Beat) -> tuple[Notice, ...]:
     if beats.is_clock_off(offset):
         ahead = "ahead of" if offset > 0 else "behind"
         found.append(_notice("warn", "clock_skew", f"this clock is {abs(offset) // 1000} s {ahead} the pool's"))
+    if outdated := release_rules.skew_code(agent=node.agent_version, portal=VERSION):
+        found.append(_notice("warn", outdated, f"this agent is {node.agent_version}, the pool is {VERSION}"))
     if node.state != NodeState.SERVING and node.state_code:
         level = "warn" if node.state == NodeState.DEGRADED else "info"
         found.append(_notice(level, node.state_code, failures.explain(node.state_code).title))

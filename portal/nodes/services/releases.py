@@ -12,6 +12,7 @@ from portal.core.errors import Conflict, InvalidValue, NotFound
 from portal.nodes.models import Node
 from portal.nodes.models.releases import AgentRelease, NodeUpdates, ReleaseRing, ReleaseState
 from portal.nodes.rules import releases as rules
+from portal.nodes.rules.beats import UpdateClaim
 
 _ALL = 100
 
@@ -30,15 +31,6 @@ class Files:
     signature: str
     wheel: bytes
     requirements: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class UpdateClaim:
-    """What a node says of its updates."""
-
-    policy: str
-    tried: str = ""
-    code: str = ""
 
 
 def publish(*, files: Files, ring: ReleaseRing, percent: int, actor: Actor, now: datetime) -> AgentRelease:
