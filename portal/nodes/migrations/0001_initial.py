@@ -130,6 +130,7 @@ class Migration(migrations.Migration):
                 ("compute_capability", models.CharField(blank=True, max_length=8)),
                 ("report", models.JSONField(default=dict)),
                 ("is_present", models.BooleanField(default=True)),
+                ("unread_code", models.CharField(blank=True, max_length=48)),
                 ("first_seen_at", models.DateTimeField()),
                 ("last_seen_at", models.DateTimeField()),
                 (
@@ -355,6 +356,10 @@ class Migration(migrations.Migration):
                 condition=models.Q(("origin__in", ["owned", "rented", "provider"])), name="node_origin_known"
             ),
         ),
+        migrations.AddIndex(
+            model_name="gpu",
+            index=models.Index(fields=["uuid"], name="gpu_by_uuid"),
+        ),
         migrations.AddConstraint(
             model_name="gpu",
             constraint=models.UniqueConstraint(fields=("node", "uuid"), name="gpu_once_a_node"),
@@ -452,6 +457,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("verdicts", models.JSONField(default=list)),
+                ("failures", models.JSONField(default=dict)),
                 ("looked_at", models.DateTimeField(blank=True, null=True)),
             ],
             options={

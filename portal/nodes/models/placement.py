@@ -19,11 +19,15 @@ class PlacementSwitch(models.TextChoices):
 
 
 class NodePlacement(models.Model):
-    """Who chooses on one node, and the newest round's `verdicts` on each model there (rules.verdicts)."""
+    """Who chooses on one node, and the newest round's `verdicts` on each model there.
+
+    `failures` are the models that were placed here and could not be served: `{model id: {"code", "at"}}`.
+    """
 
     node = models.OneToOneField("nodes.Node", primary_key=True, on_delete=models.CASCADE, related_name="placement")
     mode = models.CharField(max_length=12, choices=PlacementMode, default=PlacementMode.CHOSEN)
     verdicts = models.JSONField(default=list)
+    failures = models.JSONField(default=dict)
     looked_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:

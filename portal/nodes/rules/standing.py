@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from poolhouse_common import failures
 
-
 # Why an owner may keep a machine; any other word of an agent reads as a plain drain.
 OWNER_CODES = frozenset({"owner_paused", "owner_quiet_hours", "owner_outside_schedule", "owner_uses_gpu"})
 
