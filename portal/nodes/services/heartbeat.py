@@ -1,5 +1,6 @@
 """Takes a heartbeat: what the node claims is stored as claims, and the node is moved to where it stands."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -7,7 +8,6 @@ from django.db import transaction
 from poolhouse_common import failures
 
 from portal.core.version import VERSION
-from portal.nodes import locks
 from portal.nodes.models import Deployment, DesiredState, Node, NodeState, ObservedState
 from portal.nodes.rules import beats, states
 from portal.nodes.rules import releases as release_rules
@@ -38,21 +38,18 @@ class Answer:
 
 def record_heartbeat(*, token: str, beat: Beat, address: str | None, now: datetime) -> Answer:
     """Take one heartbeat. Raises what `sessions.authenticate` raises."""
-    identity = sessions.authenticate(token=token, now=now)
     with transaction.atomic():
-        node = locks.node_by_id(identity.node_id)
-        sessions.require_open(node)
-        if node.generation != identity.generation:
-            raise sessions.SessionSuperseded("a newer session took over")
+        node = sessions.lock_node(token=token, now=now)
         _note_life(node, beat, address=address, now=now)
-        inventory.take(node=node, claims=beat.gpus, now=now)
-        observed.take(node=node, claims=beat.deployments, now=now)
+        has_gpus = inventory.take(node=node, claims=beat.gpus, now=now)
+        rows = observed.take(node=node, claims=beat.deployments, now=now)
         errors = tuple(error.code for error in beat.gpu_errors)
-        standing.settle(node=node, gpu_errors=errors, now=now)
+        found = standing.Found(gpu_errors=errors, has_gpus=has_gpus, deployments=rows)
+        standing.settle(node=node, found=found, now=now)
         if beat.wish == "leave" and node.state == NodeState.MAINTENANCE:
             lifecycle.let_go(node=node, code="left", now=now)
         release = _release(node, beat, now=now)
-        return Answer(state=node.state, desired=_desired(node), notices=_notices(node, beat), release=release)
+        return Answer(state=node.state, desired=_desired(node, rows), notices=_notices(node, beat), release=release)
 
 
 def _note_life(node: Node, beat: Beat, *, address: str | None, now: datetime) -> None:
@@ -85,11 +82,10 @@ def _release(node: Node, beat: Beat, *, now: datetime) -> str:
     return offer_for(node) if claim.policy == "automatic" else ""
 
 
-def _desired(node: Node) -> tuple[Deployment, ...]:
+def _desired(node: Node, rows: Sequence[Deployment]) -> tuple[Deployment, ...]:
     """Return what should run, and what should stop and has not said so yet."""
     if node.state in states.CLOSED_STATES:
         return ()
-    rows = Deployment.objects.filter(node=node).select_related("model").order_by("id")
     return tuple(row for row in rows if row.desired == DesiredState.RUNNING or row.observed != ObservedState.STOPPED)
 
 

@@ -7,8 +7,8 @@ from portal.nodes.models import Gpu, Node
 from portal.nodes.rules.beats import GpuClaim
 
 
-def take(*, node: Node, claims: Sequence[GpuClaim], now: datetime) -> None:
-    """Store the claims under the node's lock; a GPU that is no longer reported stays, as absent."""
+def take(*, node: Node, claims: Sequence[GpuClaim], now: datetime) -> bool:
+    """Store the claims under the node's lock; a GPU that is no longer reported stays, as absent. Tell if any is known."""
     present = {claim.uuid: claim for claim in claims}
     rows = [_row(node, claim, now=now) for _, claim in sorted(present.items())]
     Gpu.objects.bulk_create(
@@ -27,6 +27,7 @@ def take(*, node: Node, claims: Sequence[GpuClaim], now: datetime) -> None:
         ],
     )
     Gpu.objects.filter(node=node, is_present=True).exclude(uuid__in=present).update(is_present=False)
+    return bool(present)
 
 
 def _row(node: Node, claim: GpuClaim, *, now: datetime) -> Gpu:

@@ -10,18 +10,27 @@ from portal.nodes.rules.beats import DeploymentClaim
 _FIELDS = ["observed", "observed_code", "observed_detail", "observed_at", "running", "waiting", "counters"]
 
 
-def take(*, node: Node, claims: Sequence[DeploymentClaim], now: datetime) -> None:
-    """Store the claims under the node's lock; one about a deployment that is not this node's is ignored."""
-    rows = {row.public_id: row for row in Deployment.objects.filter(node=node)}
+def take(*, node: Node, claims: Sequence[DeploymentClaim], now: datetime) -> list[Deployment]:
+    """Store the claims under the node's lock and return all its deployments, with their models, oldest first.
+
+    A claim about a deployment that is not this node's is ignored.
+    """
+    rows = list(Deployment.objects.filter(node=node).select_related("model").order_by("id"))
     said = {claim.deployment: claim for claim in claims}
     readiness_changed = False
-    for public_id, row in rows.items():
-        before = row.observed
-        _apply(row, said.get(public_id), now=now)
-        readiness_changed |= (before == ObservedState.READY) != (row.observed == ObservedState.READY)
-    Deployment.objects.bulk_update(rows.values(), _FIELDS)
+    for row in rows:
+        before, was_ready = _facts(row), row.observed == ObservedState.READY
+        _apply(row, said.get(row.public_id), now=now)
+        readiness_changed |= was_ready != (row.observed == ObservedState.READY)
+        if _facts(row) != before:
+            row.save(update_fields=_FIELDS)
     if readiness_changed:
         bus.announce("nodes", node.public_id)
+    return rows
+
+
+def _facts(row: Deployment) -> list[object]:
+    return [getattr(row, name) for name in _FIELDS]
 
 
 def _apply(row: Deployment, claim: DeploymentClaim | None, *, now: datetime) -> None:

@@ -149,14 +149,13 @@ def open_session(*, request: SessionRequest, bearer: str, address: str | None, n
 def authenticate(*, token: str, now: datetime) -> SessionIdentity:
     """Return whose session the token is. Raises SessionExpired, SessionSuperseded and what `require_open` raises."""
     row = NodeSession.objects.select_related("node").filter(token_hash=_digest(token)).first()
-    if row is None:
-        raise SessionExpired("the session token is unknown or was renewed")
-    require_open(row.node)
-    if row.generation < row.node.generation:
-        raise SessionSuperseded("a newer session took over")
-    if row.expires_at <= now:
-        raise SessionExpired("the session token has expired")
-    return SessionIdentity(node_id=row.node.pk, node_public_id=row.node.public_id, generation=row.generation)
+    node = _require_newest(row, now=now)
+    return SessionIdentity(node_id=node.pk, node_public_id=node.public_id, generation=node.generation)
+
+
+def lock_node(*, token: str, now: datetime) -> Node:
+    """Lock the node whose newest session the token is, in one query. Raises what `authenticate` raises."""
+    return _require_newest(locks.node_of_session(_digest(token)), now=now)
 
 
 def forget_expired_challenges(*, now: datetime) -> int:
@@ -178,6 +177,17 @@ def tunnel_url() -> str:
     """Return where agents open their tunnel."""
     parts = urlsplit(settings.GATEWAY_URL)
     return f"{'wss' if parts.scheme == 'https' else 'ws'}://{parts.netloc}{parts.path}/agent/v1/tunnel"
+
+
+def _require_newest(row: NodeSession | None, *, now: datetime) -> Node:
+    if row is None:
+        raise SessionExpired("the session token is unknown or was renewed")
+    require_open(row.node)
+    if row.generation < row.node.generation:
+        raise SessionSuperseded("a newer session took over")
+    if row.expires_at <= now:
+        raise SessionExpired("the session token has expired")
+    return row.node
 
 
 def _digest(token: str) -> str:

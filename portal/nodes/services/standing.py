@@ -1,9 +1,11 @@
 """Asks where a live node stands and moves it there."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from portal.integrations import bus
-from portal.nodes.models import Deployment, DesiredState, EngineKind, Gpu, Node, NodeState
+from portal.nodes.models import Deployment, DesiredState, EngineKind, Node, NodeState
 from portal.nodes.rules import classes, states
 from portal.nodes.rules.standing import DeploymentFact, Facts, standing
 from portal.nodes.services import moves
@@ -21,28 +23,36 @@ def welcome(*, node: Node, now: datetime) -> None:
     moves.move(node=node, to=moves.Move(state=NodeState.CHECKING, code="session_opened"), now=now)
 
 
-def settle(*, node: Node, gpu_errors: tuple[str, ...], now: datetime) -> None:
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What this heartbeat said of the machine, and the deployments as they are with it."""
+
+    gpu_errors: tuple[str, ...]
+    has_gpus: bool
+    deployments: Sequence[Deployment]
+
+
+def settle(*, node: Node, found: Found, now: datetime) -> None:
     """Move a locked node to where it stands now, and keep its class in step with its provider."""
     _follow_provider(node)
     if node.state in states.CLOSED_STATES:
         return
-    found = standing(facts_of(node, gpu_errors=gpu_errors, now=now))
-    if found.state != node.state:
-        moves.move(node=node, to=moves.Move(state=found.state, code=found.code, cause=found.cause), now=now)
-    elif found.code != node.state_code:
-        node.state_code, node.state_cause, node.state_reason = found.code, found.cause, ""
+    stands = standing(facts_of(node, found=found, now=now))
+    if stands.state != node.state:
+        moves.move(node=node, to=moves.Move(state=stands.state, code=stands.code, cause=stands.cause), now=now)
+    elif stands.code != node.state_code:
+        node.state_code, node.state_cause, node.state_reason = stands.code, stands.cause, ""
         node.save(update_fields=["state_code", "state_cause", "state_reason"])
 
 
-def facts_of(node: Node, *, gpu_errors: tuple[str, ...], now: datetime) -> Facts:
+def facts_of(node: Node, *, found: Found, now: datetime) -> Facts:
     """Gather what decides where the node stands."""
-    deployments = list(Deployment.objects.filter(node=node))
     return Facts(
         provider_state=node.provider.state,
         is_agreement_accepted=agreements.has_accepted(provider=node.provider, now=now),
         is_drain_wanted=node.is_drain_wanted or node.agent_wish != "serve",
-        is_inventory_known=_is_inventory_known(node, deployments),
-        gpu_errors=gpu_errors,
+        is_inventory_known=_is_inventory_known(node, found),
+        gpu_errors=found.gpu_errors,
         owner_code=_owner_code(node),
         deployments=tuple(
             DeploymentFact(
@@ -51,7 +61,7 @@ def facts_of(node: Node, *, gpu_errors: tuple[str, ...], now: datetime) -> Facts
                 code=row.observed_code,
                 running=row.running,
             )
-            for row in deployments
+            for row in found.deployments
         ),
     )
 
@@ -62,13 +72,12 @@ def _owner_code(node: Node) -> str:
     return str(owner.get("code", "")) if owner and not node.is_drain_wanted else ""
 
 
-def _is_inventory_known(node: Node, deployments: list[Deployment]) -> bool:
+def _is_inventory_known(node: Node, found: Found) -> bool:
     """Tell whether GPUs are reported, or none is owed: on house nodes, simulated ones and for external engines."""
     if node.is_simulated or node.provider.kind == ProviderKind.HOUSE:
         return True
-    if any(row.engine == EngineKind.EXTERNAL and row.desired == DesiredState.RUNNING for row in deployments):
-        return True
-    return Gpu.objects.filter(node=node, is_present=True).exists()
+    wanted = [row for row in found.deployments if row.desired == DesiredState.RUNNING]
+    return found.has_gpus or any(row.engine == EngineKind.EXTERNAL for row in wanted)
 
 
 def _follow_provider(node: Node) -> None:

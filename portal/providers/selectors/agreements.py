@@ -2,6 +2,8 @@
 
 from datetime import datetime
 
+from django.db.models import Exists, OuterRef
+
 from portal.providers.models import Agreement, AgreementAcceptance, Provider
 
 
@@ -19,5 +21,7 @@ def acceptance(*, provider: Provider, agreement: Agreement) -> AgreementAcceptan
 
 def has_accepted(*, provider: Provider, now: datetime) -> bool:
     """Tell whether the provider has accepted the version in force; where none is published nothing is owed."""
-    current = current_agreement(now=now)
-    return current is None or acceptance(provider=provider, agreement=current) is not None
+    accepted = AgreementAcceptance.objects.filter(provider=provider, agreement=OuterRef("pk"))
+    in_force = Agreement.objects.filter(effective_from__lte=now).order_by("-effective_from", "-id")
+    found = in_force.annotate(is_accepted=Exists(accepted)).values_list("is_accepted", flat=True).first()
+    return found is None or found

@@ -272,7 +272,7 @@ def test_a_heartbeat_costs_few_queries(agent, deployment, now, django_assert_max
     agent.open(now)
     agent.beat(now, deployments=(ready(deployment),))
 
-    with django_assert_max_num_queries(20):
+    with django_assert_max_num_queries(9):
         agent.beat(now + timedelta(seconds=15), deployments=(ready(deployment),))
 
 
