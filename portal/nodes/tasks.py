@@ -3,7 +3,7 @@
 from celery import shared_task
 
 from portal.core import clock
-from portal.nodes.services import sessions, silence
+from portal.nodes.services import check_rounds, sessions, silence
 
 
 @shared_task(name="nodes.sweep_silent", acks_late=True)
@@ -18,4 +18,11 @@ def forget_challenges(**_: object) -> None:
     sessions.forget_expired_challenges(now=clock.now())
 
 
-BEAT = {"nodes.sweep_silent": 15, "nodes.forget_challenges": 300}
+@shared_task(name="nodes.ask_for_checks", acks_late=True)
+def ask_for_checks(**_: object) -> None:
+    """Ask nodes whose checks are due, and close rounds that were never finished."""
+    check_rounds.expire(now=clock.now())
+    check_rounds.ask_due(now=clock.now())
+
+
+BEAT = {"nodes.ask_for_checks": 300, "nodes.sweep_silent": 15, "nodes.forget_challenges": 300}

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from portal.nodes.models import Deployment
-from portal.nodes.rules.beats import Beat, DeploymentClaim, GpuClaim, GpuError, OwnerClaim, UpdateClaim
+from portal.nodes.models import CheckRound, Deployment
+from portal.nodes.rules.beats import Beat, DeploymentClaim, GpuClaim, GpuError, OwnerClaim, SliceClaim, UpdateClaim
 from portal.nodes.services.heartbeat import Answer
 
 
@@ -16,12 +16,18 @@ def beat_from(message: Mapping[str, Any]) -> Beat:
         agent_version=message["agent_version"],
         wish=message["wish"],
         host=message["host"],
-        gpus=tuple(GpuClaim(**gpu) for gpu in message["gpus"]),
+        host_missing=message["host_missing"],
+        gpus=tuple(_gpu(gpu) for gpu in message["gpus"]),
         gpu_errors=tuple(GpuError(**error) for error in message["gpu_errors"]),
         deployments=tuple(DeploymentClaim(**row) for row in message["deployments"]),
         owner=OwnerClaim(**message["owner"]) if message["owner"] else None,
         updates=UpdateClaim(**message["updates"]) if message["updates"] else None,
     )
+
+
+def _gpu(message: Mapping[str, Any]) -> GpuClaim:
+    slices = tuple(SliceClaim(**one) for one in message["instances"])
+    return GpuClaim(**{**message, "instances": slices})
 
 
 def time_text(moment: datetime) -> str:
@@ -41,7 +47,12 @@ def heartbeat_answer(answer: Answer, *, heartbeat_s: int, now: datetime) -> dict
             for notice in answer.notices
         ],
         **({"release": answer.release} if answer.release else {}),
+        **({"check_round": _round(answer.check_round)} if answer.check_round else {}),
     }
+
+
+def _round(row: CheckRound) -> dict[str, object]:
+    return {"round": row.public_id, "reason": row.reason, "is_whole": row.is_whole}
 
 
 def _desired(row: Deployment) -> dict[str, object]:

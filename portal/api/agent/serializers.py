@@ -6,7 +6,7 @@ from rest_framework import serializers
 
 from portal.api.fields import Flag, Readings, Text, Whole
 from portal.nodes.models import ObservedState
-from portal.nodes.rules import beats
+from portal.nodes.rules import beats, readings
 
 Reports = serializers.ListSerializer[Any]
 
@@ -76,6 +76,18 @@ class SessionAnswer(serializers.Serializer[Any]):
     server_time = serializers.DateTimeField()
 
 
+class SliceReport(serializers.Serializer[Any]):
+    """One slice of a partitioned GPU."""
+
+    index = Whole(max_value=255)
+    uuid = Text(max_length=64, default="", allow_blank=True)
+    name = Text(cut=96, default="", allow_blank=True)
+    memory_bytes = Whole(default=None, allow_null=True, max_value=readings.MAX_MEMORY_BYTES)
+    gpu_instance = Whole(default=None, allow_null=True, max_value=255)
+    compute_instance = Whole(default=None, allow_null=True, max_value=255)
+    multiprocessors = Whole(default=None, allow_null=True, max_value=65_535)
+
+
 class GpuReport(serializers.Serializer[Any]):
     """One GPU as the node reads it."""
 
@@ -87,6 +99,7 @@ class GpuReport(serializers.Serializer[Any]):
     compute_capability = Text(cut=8, default="", allow_blank=True)
     values = Readings(default=dict)
     missing = Readings(default=dict)
+    instances: Reports = serializers.ListSerializer(child=SliceReport(), max_length=beats.MAX_SLICES, default=list)
 
 
 class GpuErrorReport(serializers.Serializer[Any]):
@@ -137,6 +150,7 @@ class HeartbeatRequest(serializers.Serializer[Any]):
     agent_version = Text(cut=32)
     wish = serializers.ChoiceField(["serve", "drain", "leave"])
     host = Readings(default=dict)
+    host_missing = Readings(default=dict)
     owner = OwnerReport(default=None, allow_null=True)
     updates = UpdatesReport(default=None, allow_null=True)
     gpus: Reports = serializers.ListSerializer(child=GpuReport(), max_length=beats.MAX_GPUS, default=list)
@@ -172,6 +186,14 @@ class MessageToOwner(serializers.Serializer[Any]):
     fix = serializers.CharField()
 
 
+class WantedRound(serializers.Serializer[Any]):
+    """A round of checks that the node is asked for."""
+
+    round = serializers.CharField()
+    reason = serializers.ChoiceField(["join", "schedule", "demand"])
+    is_whole = serializers.BooleanField()
+
+
 class HeartbeatAnswer(serializers.Serializer[Any]):
     """Where the node stands and what it should run."""
 
@@ -181,6 +203,7 @@ class HeartbeatAnswer(serializers.Serializer[Any]):
     desired = DesiredDeployment(many=True)
     messages = MessageToOwner(many=True)
     release = serializers.CharField(required=False, allow_blank=True)
+    check_round = WantedRound(required=False)
 
 
 class ErrorDetail(serializers.Serializer[Any]):

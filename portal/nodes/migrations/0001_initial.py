@@ -821,6 +821,11 @@ class Migration(migrations.Migration):
                 "indexes": [
                     models.Index(fields=["node", "check_id", "subject", "-at"], name="check_result_by_node"),
                     models.Index(fields=["check_id", "hardware", "-at"], name="check_result_by_hardware"),
+                    models.Index(
+                        condition=models.Q(("is_enforced", True), ("verdict", "fail")),
+                        fields=["node"],
+                        name="check_result_enforced_failure",
+                    ),
                 ],
                 "constraints": [
                     models.UniqueConstraint(fields=("round", "check_id", "subject"), name="check_result_once_a_round"),

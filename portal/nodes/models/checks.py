@@ -184,6 +184,11 @@ class CheckResult(models.Model):
         indexes = [
             models.Index(fields=["node", "check_id", "subject", "-at"], name="check_result_by_node"),
             models.Index(fields=["check_id", "hardware", "-at"], name="check_result_by_hardware"),
+            models.Index(
+                fields=["node"],
+                condition=models.Q(is_enforced=True, verdict=Verdict.FAIL),
+                name="check_result_enforced_failure",
+            ),
         ]
         constraints = [
             models.UniqueConstraint(fields=["round", "check_id", "subject"], name="check_result_once_a_round"),

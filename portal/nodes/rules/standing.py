@@ -29,6 +29,7 @@ class Facts:
     gpu_errors: tuple[str, ...]
     deployments: tuple[DeploymentFact, ...]
     owner_code: str = ""
+    failed_checks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ def standing(facts: Facts) -> Standing:
         return Standing("maintenance", code or "drained")
     if not facts.is_inventory_known:
         return _broken(facts) or Standing("checking", "waiting_for_inventory")
-    return _not_allowed(facts) or _served(facts)
+    return _not_allowed(facts) or _unfit(facts) or _served(facts)
 
 
 def _not_allowed(facts: Facts) -> Standing | None:
@@ -82,6 +83,11 @@ def _served(facts: Facts) -> Standing:
     return _broken(facts) or Standing(
         "ready", "deployment_starting" if "starting" in observed else "deployment_pending"
     )
+
+
+def _unfit(facts: Facts) -> Standing | None:
+    """An enforced check that fails keeps the node from work whatever it serves."""
+    return Standing("degraded", facts.failed_checks[0]) if facts.failed_checks else None
 
 
 def _broken(facts: Facts) -> Standing | None:

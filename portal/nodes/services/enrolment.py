@@ -14,9 +14,9 @@ from portal.audit.services import Actor
 from portal.core import ids
 from portal.core.errors import Conflict, DomainError, InvalidValue, NotFound
 from portal.integrations import bus
-from portal.nodes.models import EnrolmentToken, Node, NodeEvent, NodeOrigin, NodeState
+from portal.nodes.models import EnrolmentToken, Node, NodeEvent, NodeOrigin, NodeState, RoundReason
 from portal.nodes.rules import classes, signatures
-from portal.nodes.services import moves
+from portal.nodes.services import check_rounds, moves
 from portal.nodes.services.protocol import require_protocol
 from portal.providers.models import Provider, ProviderKind
 
@@ -159,6 +159,7 @@ def _join(row: EnrolmentToken, enrolment: Enrolment, public_key: str, *, address
             node.save(force_insert=True)
     except IntegrityError as error:
         raise NodeKeyTaken("this key belongs to another node") from error
+    check_rounds.ask(node=node, reason=RoundReason.JOIN, now=now)
     NodeEvent.objects.create(
         node=node, at=now, to_state=NodeState.ENROLLED, code="enrolled", cause="provider", detail={"address": address}
     )

@@ -8,10 +8,11 @@ from django.db import transaction
 from poolhouse_common import failures
 
 from portal.core.version import VERSION
-from portal.nodes.models import Deployment, DesiredState, Node, NodeState, ObservedState
-from portal.nodes.rules import beats, states
+from portal.nodes.models import CheckRound, Deployment, DesiredState, Node, NodeState, ObservedState
+from portal.nodes.rules import beats, hardware, readings, states
 from portal.nodes.rules import releases as release_rules
 from portal.nodes.rules.beats import Beat
+from portal.nodes.selectors import checks
 from portal.nodes.selectors.releases import offer_for
 from portal.nodes.services import inventory, lifecycle, observed, releases, sessions, standing
 
@@ -34,6 +35,7 @@ class Answer:
     desired: tuple[Deployment, ...]
     notices: tuple[Notice, ...]
     release: str = ""
+    check_round: CheckRound | None = None
 
 
 def record_heartbeat(*, token: str, beat: Beat, address: str | None, now: datetime) -> Answer:
@@ -41,23 +43,26 @@ def record_heartbeat(*, token: str, beat: Beat, address: str | None, now: dateti
     with transaction.atomic():
         node = sessions.lock_node(token=token, now=now)
         _note_life(node, beat, address=address, now=now)
-        has_gpus = inventory.take(node=node, claims=beat.gpus, now=now)
+        has_gpus = inventory.take(node=node, claims=beat.gpus, errors=beat.gpu_errors, now=now)
         rows = observed.take(node=node, claims=beat.deployments, now=now)
-        errors = tuple(error.code for error in beat.gpu_errors)
+        errors = hardware.blocking(beat.gpus, beat.gpu_errors)
         found = standing.Found(gpu_errors=errors, has_gpus=has_gpus, deployments=rows)
         standing.settle(node=node, found=found, now=now)
         if beat.wish == "leave" and node.state == NodeState.MAINTENANCE:
             lifecycle.let_go(node=node, code="left", now=now)
         release = _release(node, beat, now=now)
-        return Answer(state=node.state, desired=_desired(node, rows), notices=_notices(node, beat), release=release)
+        wanted = checks.open_round(node=node) if node.state in states.LIVE_STATES else None
+        return Answer(node.state, _desired(node, rows), _notices(node, beat), release, wanted)
 
 
 def _note_life(node: Node, beat: Beat, *, address: str | None, now: datetime) -> None:
     node.last_heartbeat_at, node.last_address = now, address
     node.clock_offset_ms = beats.clock_offset_ms(sent_at=beat.sent_at, now=now)
     node.agent_version, node.agent_wish = beat.agent_version[:32], beat.wish
+    kept = readings.host(beat.host, beat.host_missing)
     node.load = {
-        "host": dict(beat.host),
+        "host": kept.values,
+        "host_missing": kept.missing,
         "owner": beat.owner and {"code": beat.owner.code, "until": beat.owner.until and beat.owner.until.isoformat()},
         "gpu_errors": [{"code": error.code, "detail": error.detail} for error in beat.gpu_errors],
     }

@@ -8,6 +8,7 @@ from portal.integrations import bus
 from portal.nodes.models import Deployment, DesiredState, EngineKind, Node, NodeState
 from portal.nodes.rules import classes, states
 from portal.nodes.rules.standing import DeploymentFact, Facts, standing
+from portal.nodes.selectors import checks
 from portal.nodes.services import moves
 from portal.providers.models import ProviderKind
 from portal.providers.selectors import agreements
@@ -54,6 +55,7 @@ def facts_of(node: Node, *, found: Found, now: datetime) -> Facts:
         is_inventory_known=_is_inventory_known(node, found),
         gpu_errors=found.gpu_errors,
         owner_code=_owner_code(node),
+        failed_checks=checks.enforced_failures(node=node),
         deployments=tuple(
             DeploymentFact(
                 is_wanted=row.desired == DesiredState.RUNNING,
