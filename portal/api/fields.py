@@ -5,7 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 MAX_BIGINT = 2**63 - 1
-_MOST_ENTRIES = 64
+_MOST_ENTRIES = 96
 _LONGEST_TEXT = 400
 
 
@@ -47,19 +47,23 @@ class Flag(serializers.BooleanField):
 
 
 class Readings(serializers.DictField):
-    """Named readings: JSON scalars and short lists of them; too many or too long ones are left out, not refused."""
+    """Named readings: JSON scalars and short lists of them; what is neither, and what is too many, is left out."""
 
     def to_internal_value(self, data: Any) -> dict[str, object]:
         """Return the readings that can be kept."""
         if not isinstance(data, dict):
             self.fail("not_a_dict", input_type=type(data).__name__)
-        kept = {str(name)[:64]: _scalar(value) for name, value in list(data.items())[:_MOST_ENTRIES]}
-        return {name: value for name, value in kept.items() if value is not None or name in data}
+        first = list(data.items())[:_MOST_ENTRIES]
+        return {str(name)[:64]: _cut(value) for name, value in first if _is_reading(value)}
 
 
-def _scalar(value: object) -> object:
-    if isinstance(value, str):
-        return value[:_LONGEST_TEXT]
+def _is_reading(value: object) -> bool:
     if isinstance(value, list):
-        return [_scalar(item) for item in value[:_MOST_ENTRIES] if not isinstance(item, list | dict)]
-    return None if isinstance(value, dict) else value
+        return len(value) <= _MOST_ENTRIES and not any(isinstance(item, list | dict) for item in value)
+    return not isinstance(value, dict)
+
+
+def _cut(value: object) -> object:
+    if isinstance(value, list):
+        return [_cut(item) for item in value]
+    return value[:_LONGEST_TEXT] if isinstance(value, str) else value

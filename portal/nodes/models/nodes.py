@@ -85,7 +85,10 @@ class Node(models.Model):
 
 
 class Gpu(models.Model):
-    """One GPU as the node reports it: a claim until a check has demanded work of it."""
+    """One GPU as the node reports it: a claim until a check has demanded work of it.
+
+    `unread_code` says why `report` is out of date: the GPU, or the library, cannot be read at the moment.
+    """
 
     node = models.ForeignKey(Node, on_delete=models.PROTECT, related_name="gpus")
     uuid = models.CharField(max_length=64)
@@ -96,10 +99,12 @@ class Gpu(models.Model):
     compute_capability = models.CharField(max_length=8, blank=True)
     report = models.JSONField(default=dict)
     is_present = models.BooleanField(default=True)
+    unread_code = models.CharField(max_length=48, blank=True)
     first_seen_at = models.DateTimeField()
     last_seen_at = models.DateTimeField()
 
     class Meta:
+        indexes = [models.Index(fields=["uuid"], name="gpu_by_uuid")]
         constraints = [models.UniqueConstraint(fields=["node", "uuid"], name="gpu_once_a_node")]
 
     def __str__(self) -> str:

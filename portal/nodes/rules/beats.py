@@ -5,8 +5,22 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 MAX_GPUS = 64
+MAX_SLICES = 16
 MAX_DEPLOYMENTS = 32
 MAX_CLOCK_OFFSET_MS = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class SliceClaim:
+    """One slice of a partitioned GPU; None and empty where the driver did not say."""
+
+    index: int
+    uuid: str
+    name: str
+    memory_bytes: int | None
+    gpu_instance: int | None
+    compute_instance: int | None
+    multiprocessors: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +35,7 @@ class GpuClaim:
     compute_capability: str
     values: Mapping[str, object] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
+    instances: tuple[SliceClaim, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,46 +1,57 @@
 """Keeps the list of a node's GPUs as the node reports them."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 
 from portal.nodes.models import Gpu, Node
-from portal.nodes.rules.beats import GpuClaim
+from portal.nodes.rules import hardware, readings
+from portal.nodes.rules.beats import GpuClaim, GpuError
+
+_FIELDS = [
+    "index", "name", "memory_bytes", "driver", "compute_capability", "report", "is_present", "unread_code",
+    "last_seen_at",
+]  # fmt: skip
 
 
-def take(*, node: Node, claims: Sequence[GpuClaim], now: datetime) -> bool:
-    """Store the claims under the node's lock; a GPU that is no longer reported stays, as absent. Tell if any is known."""
+def take(*, node: Node, claims: Sequence[GpuClaim], errors: Sequence[GpuError], now: datetime) -> bool:
+    """Store the claims under the node's lock; tell whether the node has GPUs that are known.
+
+    A GPU that is no longer reported stays, as absent; where nothing at all could be read, all stay as they were.
+    """
+    if code := hardware.unreadable_library(claims, errors):
+        return Gpu.objects.filter(node=node, is_present=True).update(unread_code=code[:48]) > 0
     present = {claim.uuid: claim for claim in claims}
-    rows = [_row(node, claim, now=now) for _, claim in sorted(present.items())]
+    faults = hardware.faults_by_gpu(errors)
     Gpu.objects.bulk_create(
-        rows,
+        [_row(node, claim, now=now) for _, claim in sorted(present.items())],
         update_conflicts=True,
         unique_fields=["node", "uuid"],
-        update_fields=[
-            "index",
-            "name",
-            "memory_bytes",
-            "driver",
-            "compute_capability",
-            "report",
-            "is_present",
-            "last_seen_at",
-        ],
+        update_fields=_FIELDS,
     )
-    Gpu.objects.filter(node=node, is_present=True).exclude(uuid__in=present).update(is_present=False)
+    gone = list(Gpu.objects.filter(node=node, is_present=True).exclude(uuid__in=present))
+    for gpu in gone:
+        gpu.is_present, gpu.unread_code = False, faults.get(gpu.uuid, "gpu_not_found")
+    Gpu.objects.bulk_update(gone, ["is_present", "unread_code"])
     return bool(present)
 
 
 def _row(node: Node, claim: GpuClaim, *, now: datetime) -> Gpu:
+    kept = readings.gpu(claim.values, claim.missing)
+    memory = claim.memory_bytes
+    if memory is not None and not 0 < memory <= readings.MAX_MEMORY_BYTES:
+        memory, kept.missing["memory"] = None, readings.IMPLAUSIBLE
     return Gpu(
         node=node,
         uuid=claim.uuid,
         index=claim.index,
         name=claim.name,
-        memory_bytes=claim.memory_bytes,
+        memory_bytes=memory,
         driver=claim.driver,
         compute_capability=claim.compute_capability,
-        report={"values": dict(claim.values), "missing": dict(claim.missing)},
+        report={"values": kept.values, "missing": kept.missing, "instances": [asdict(one) for one in claim.instances]},
         is_present=True,
+        unread_code="",
         first_seen_at=now,
         last_seen_at=now,
     )

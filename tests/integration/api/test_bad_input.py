@@ -175,20 +175,45 @@ def test_a_wrong_heartbeat_is_named_and_changes_nothing(session, change, param):
 
 
 def test_odd_readings_do_not_silence_a_node(session):
+    """What is no reading is left out; what is one and cannot be true is `implausible`, never a number."""
     gpu = {
         "uuid": GPU.uuid,
         "index": 0,
         "name": "x" * 500,
+        "memory_bytes": 2**60,
         "driver": "",
-        "values": {"a" * 100: {"deep": [1]}, "text": "y" * 900, "list": [1, [2], {"a": 1}], "big": 2**62, "none": None},
-        "missing": {"serial": "not_supported"},
+        "values": {
+            "temperature_c": 41,
+            "power_mw": -1,
+            "fan_percent": "fast",
+            "ecc_uncorrected": 0.5,
+            "serial": "y" * 900,
+            "topology": [0, None, 40],
+            "xids": ["79"],
+            "processes": [{"pid": 1}],
+            "a" * 100: {"deep": [1]},
+            "none": None,
+        },
+        "missing": {"vbios": "not_supported", "board_id": "Gross Ärger", "bus_id": 7, "nonsense": "not_supported"},
     }
+    host = {"load_1m": 0.5, "cpu_count": -3, "kernel": "6.1\x07", "odd": [[]]}
 
-    response = post("heartbeat", {**BEAT, "gpus": [gpu], "host": {"load_1m": 0.5, "odd": [[]]}}, bearer=SESSION)
+    response = post(
+        "heartbeat", {**BEAT, "gpus": [gpu], "host": host, "host_missing": {"disk_bytes": "unreadable"}}, bearer=SESSION
+    )
 
     assert response.status_code == 200
-    row = Gpu.objects.get()
-    assert (len(row.name), len(row.report["values"]["text"]), row.report["values"]["list"]) == (96, 400, [1])
+    row = Gpu.objects.select_related("node").get()
+    assert (len(row.name), row.memory_bytes) == (96, None)
+    assert row.report["values"] == {"temperature_c": 41, "topology": [0, None, 40]}
+    assert row.report["missing"] == {
+        "power_mw": "implausible", "fan_percent": "implausible", "ecc_uncorrected": "implausible",
+        "serial": "implausible", "xids": "implausible", "memory": "implausible", "vbios": "not_supported",
+    }  # fmt: skip
+    assert row.node.load["host"] == {"load_1m": 0.5}
+    assert row.node.load["host_missing"] == {
+        "cpu_count": "implausible", "kernel": "implausible", "disk_bytes": "unreadable",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("authorization", ["", "Bearer", "Bearer ", "Basic abc", "Bearer a b", "Bearer \xe9"])
