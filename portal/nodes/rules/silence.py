@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 OFFLINE_AFTER = timedelta(seconds=45)
+# A silence that begins for all at once reaches the nodes one by one, as their heartbeats fall due: whether it is the
+# platform's must be known before the first of them is offline.
+SUSPECT_AFTER = timedelta(seconds=30)
 TOGETHER = timedelta(seconds=60)
 PLATFORM_PATIENCE = timedelta(minutes=10)
 _MANY = 3

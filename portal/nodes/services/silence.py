@@ -26,20 +26,17 @@ class Sweep:
 def sweep_silent(*, now: datetime) -> Sweep:
     """Move silent nodes offline. Where many went silent together nobody is moved, until they stay silent for long."""
     fleet = Node.objects.filter(state__in=states.LIVE_STATES)
-    silent = list(
-        fleet.filter(last_heartbeat_at__lt=now - silence.OFFLINE_AFTER)
+    suspects = list(
+        fleet.filter(last_heartbeat_at__lt=now - silence.SUSPECT_AFTER)
         .order_by("id")
         .values_list("id", "last_heartbeat_at")
     )
-    since = [at for _, at in silent if at is not None]
+    since = [at for _, at in suspects if at is not None]
+    silent = [(node_id, at) for node_id, at in suspects if at is not None and at < now - silence.OFFLINE_AFTER]
     is_platform = silence.is_platform_fault(silent_since=since, fleet=fleet.count())
     if is_platform:
         log.error("nodes.mass_silence", extra={"silent": len(silent)})
-    due = [
-        node_id
-        for node_id, at in silent
-        if at is not None and (not is_platform or at < now - silence.PLATFORM_PATIENCE)
-    ]
+    due = [node_id for node_id, at in silent if not is_platform or at < now - silence.PLATFORM_PATIENCE]
     code = "platform_silence" if is_platform else "heartbeat_missed"
     moved = sum(_take_offline(node_id, code=code, now=now) for node_id in due)
     return Sweep(silent=len(silent), moved=moved, is_platform_fault=is_platform)

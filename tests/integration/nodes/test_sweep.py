@@ -48,6 +48,14 @@ def test_mass_silence_is_the_platforms_fault_and_moves_nobody(db, now):
     assert (offline(), NodeEvent.objects.count()) == (0, 0)
 
 
+def test_a_silence_of_all_moves_not_even_those_whose_heartbeat_fell_due_first(db, now):
+    nodes(1, seen=now - timedelta(seconds=46))
+    nodes(9, seen=now - timedelta(seconds=32))
+
+    assert sweep_silent(now=now) == Sweep(silent=1, moved=0, is_platform_fault=True)
+    assert offline() == 0
+
+
 def test_a_few_of_many_are_their_own_fault(db, now):
     nodes(4, seen=now - timedelta(seconds=50))
     nodes(16, seen=now)
