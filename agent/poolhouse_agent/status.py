@@ -1,13 +1,13 @@
 """What a running agent says of itself, every few seconds, in a file that `poolhouse-agent status` reads."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from poolhouse_agent import VERSION
 from poolhouse_agent.engine.deployments import Deployments
-from poolhouse_agent.errors import ConfigError, fix_of
+from poolhouse_agent.errors import ConfigError, cause_of, fix_of
 from poolhouse_agent.heartbeat import Heart, Inventory
 from poolhouse_agent.owner import quota, standing
 from poolhouse_agent.owner.keeper import Owner
@@ -17,6 +17,7 @@ from poolhouse_agent.session import SessionKeeper
 from poolhouse_agent.state import Membership, State
 
 FILE = "status.json"
+_STALE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,3 +99,40 @@ def _downloads(state: State, owner: Owner, *, now: datetime) -> dict[str, Any]:
 
 def _text(at: datetime) -> str:
     return at.isoformat(timespec="seconds")
+
+
+def gather(state: State, membership: Membership, *, now: datetime) -> dict[str, Any]:
+    """Return what is known: the agent's own words while it runs, else who this machine is. Raises ConfigError."""
+    is_running = state.is_running()
+    written = (state.read(FILE) or {}) if is_running else {}
+    found = {
+        "node": membership.node, "provider": membership.provider, "server": membership.server,
+        "name": membership.name, "simulate": membership.simulate, "wish": state.wish().value, **written,
+        "is_running": is_running,
+    }  # fmt: skip
+    found["code"] = _code(found, now)
+    found["cause"], found["fix"] = cause_of(found["code"]), fix_of(found["code"])
+    found["is_well"] = is_running and found["code"] in {"", found.get("owner", {}).get("code", "")}
+    return found
+
+
+def _code(found: Mapping[str, Any], now: datetime) -> str:
+    """The one thing to know first: what is wrong, else why the owner's rules keep it from serving, else nothing."""
+    if not found["is_running"]:
+        return "agent_not_running"
+    if _is_stale(str(found.get("written_at", "")), now):
+        return "agent_silent"
+    if code := found.get("portal", {}).get("code", ""):
+        return str(code)
+    if found.get("tunnel") != "connected":
+        return "tunnel_lost"
+    failed = (one["code"] for one in found.get("deployments", ()) if one["state"] in {"failed", "stuck"})
+    return next(failed, "") or str(found.get("owner", {}).get("code", ""))
+
+
+def _is_stale(written_at: str, now: datetime) -> bool:
+    try:
+        at = datetime.fromisoformat(written_at)
+    except ValueError:
+        return True
+    return at.tzinfo is None or (now - at).total_seconds() > _STALE_S

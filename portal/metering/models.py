@@ -204,6 +204,27 @@ class UsageHour(models.Model):
         return f"hour {self.hour:%Y-%m-%d %H}h of node {self.node_id}"
 
 
+class TurnedAway(models.Model):
+    """How many requests for one model found no node in one minute (UTC), by the gateway's reason; the minute's sum.
+
+    The reasons are those of the gateway's `no_capacity`: `full`, `busy`, `none`, `not_ready`, `tunnel`, `class`, …
+    """
+
+    minute = models.DateTimeField()
+    model_id = models.BigIntegerField()
+    reason = models.CharField(max_length=16)
+    requests = models.BigIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["minute", "model_id", "reason"], name="turned_away_once"),
+            models.CheckConstraint(condition=models.Q(requests__gt=0), name="turned_away_positive"),
+        ]
+
+    def __str__(self) -> str:
+        return f"model {self.model_id} at {self.minute:%H:%M}: {self.requests} {self.reason}"
+
+
 class DroppedDay(models.Model):
     """A day whose partition was dropped because its time was over; late records of it are refused."""
 

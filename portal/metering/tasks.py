@@ -3,7 +3,9 @@
 from celery import shared_task
 
 from portal.core import clock
-from portal.metering.services import hours, partitions
+from portal.metering.selectors import demand as demands
+from portal.metering.services import demand, hours, partitions
+from portal.nodes.services import placement
 
 
 @shared_task(name="metering.make_partitions", acks_late=True)
@@ -18,4 +20,22 @@ def add_hours(**_: object) -> None:
     hours.add_all()
 
 
-BEAT = {"metering.make_partitions": 3600, "metering.add_hours": 10}
+@shared_task(name="metering.place_models", acks_late=True)
+def place_models(**_: object) -> None:
+    """Decide one round of placement by what customers ask for; what a lower room needs is handed down here."""
+    now = clock.now()
+    placement.run_round(demand=demands.by_model(now=now), now=now)
+
+
+@shared_task(name="metering.forget_turned_away", acks_late=True)
+def forget_turned_away(**_: object) -> None:
+    """Delete old sums of requests that found no node."""
+    demand.forget_old(now=clock.now())
+
+
+BEAT = {
+    "metering.make_partitions": 3600,
+    "metering.add_hours": 10,
+    "metering.place_models": 60,
+    "metering.forget_turned_away": 3600,
+}

@@ -5,13 +5,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from poolhouse_agent import status as statuses
-from poolhouse_agent import terminal
-from poolhouse_agent.errors import ConfigError, cause_of, fix_of
+from poolhouse_agent import status, terminal
+from poolhouse_agent.errors import ConfigError
 from poolhouse_agent.owner import amounts
-from poolhouse_agent.state import Membership, State
+from poolhouse_agent.state import State
 
-_STALE_S = 30.0
 _MIB = 1 << 20
 
 Status = Mapping[str, Any]
@@ -30,50 +28,13 @@ def run(arguments: argparse.Namespace) -> int:
     membership = state.membership()
     if membership is None:
         raise ConfigError("not_joined", f"{state.folder} knows of no pool")
-    found = gather(state, membership, now=datetime.now(UTC))
+    found = status.gather(state, membership, now=datetime.now(UTC))
     if arguments.json:
         terminal.say_json(found)
     else:
         for line in lines(found):
             terminal.say(line)
     return 0 if found["is_well"] else 1
-
-
-def gather(state: State, membership: Membership, *, now: datetime) -> dict[str, Any]:
-    """Return what is known: the agent's own words while it runs, else who this machine is. Raises ConfigError."""
-    is_running = state.is_running()
-    written = (state.read(statuses.FILE) or {}) if is_running else {}
-    found = {
-        "node": membership.node, "provider": membership.provider, "server": membership.server,
-        "name": membership.name, "simulate": membership.simulate, "wish": state.wish().value, **written,
-        "is_running": is_running,
-    }  # fmt: skip
-    found["code"] = _code(found, now)
-    found["cause"], found["fix"] = cause_of(found["code"]), fix_of(found["code"])
-    found["is_well"] = is_running and found["code"] in {"", found.get("owner", {}).get("code", "")}
-    return found
-
-
-def _code(found: Status, now: datetime) -> str:
-    """The one thing to know first: what is wrong, else why the owner's rules keep it from serving, else nothing."""
-    if not found["is_running"]:
-        return "agent_not_running"
-    if _is_stale(str(found.get("written_at", "")), now):
-        return "agent_silent"
-    if code := found.get("portal", {}).get("code", ""):
-        return str(code)
-    if found.get("tunnel") != "connected":
-        return "tunnel_lost"
-    failed = (one["code"] for one in found.get("deployments", ()) if one["state"] in {"failed", "stuck"})
-    return next(failed, "") or str(found.get("owner", {}).get("code", ""))
-
-
-def _is_stale(written_at: str, now: datetime) -> bool:
-    try:
-        at = datetime.fromisoformat(written_at)
-    except ValueError:
-        return True
-    return at.tzinfo is None or (now - at).total_seconds() > _STALE_S
 
 
 def lines(found: Status) -> list[str]:

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import poolhouse_agent
-from poolhouse_agent import VERSION, host
-from poolhouse_agent.commands import status as statuses
+from poolhouse_agent import VERSION, host, status
 from poolhouse_agent.config import Config
 from poolhouse_agent.errors import ConfigError
 from poolhouse_agent.state import State
@@ -86,7 +85,7 @@ def _status(state: State, now: datetime) -> Any:
     membership = state.membership()
     if membership is None:
         return {"code": "not_joined"}
-    found = statuses.gather(state, membership, now=now)
+    found = status.gather(state, membership, now=now)
     for deployment in found.get("deployments", ()):
         deployment["detail"] = "[left out: it may hold the engine's own words]" if deployment["detail"] else ""
     return found

@@ -143,4 +143,20 @@ class Migration(migrations.Migration):
                 ("dropped_at", models.DateTimeField()),
             ],
         ),
+        migrations.CreateModel(
+            name="TurnedAway",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("minute", models.DateTimeField()),
+                ("model_id", models.BigIntegerField()),
+                ("reason", models.CharField(max_length=16)),
+                ("requests", models.BigIntegerField()),
+            ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("minute", "model_id", "reason"), name="turned_away_once"),
+                    models.CheckConstraint(condition=models.Q(("requests__gt", 0)), name="turned_away_positive"),
+                ],
+            },
+        ),
     ]

@@ -75,6 +75,7 @@ CREATE UNIQUE INDEX usage_charged_once ON metering_usagerecord (opened_on, reque
 CREATE INDEX usage_by_request ON metering_usagerecord (request_id);
 CREATE INDEX usage_by_organization ON metering_usagerecord (organization_id, closed_at DESC, request_id);
 CREATE INDEX usage_by_provider ON metering_usagerecord (provider_id, closed_at DESC, request_id);
+CREATE INDEX usage_by_end ON metering_usagerecord USING brin (closed_at);
 CREATE INDEX usage_by_lease ON metering_usagerecord USING gin (lease_ids);
 CREATE INDEX usage_by_budget_lease ON metering_usagerecord USING gin (budget_lease_ids);
 
