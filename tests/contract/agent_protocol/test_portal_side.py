@@ -1,4 +1,8 @@
-"""The portal answers the golden requests with the golden answers."""
+"""The portal answers the golden requests with the golden answers.
+
+Each is played three times: by an agent of today, by one of the minor release before as its goldens were kept, and by
+one of the next, whose messages have fields that this portal does not know.
+"""
 
 import hashlib
 from datetime import UTC, datetime
@@ -8,10 +12,21 @@ import pytest
 import time_machine
 from django.test import Client
 
-from portal.nodes.models import EngineKind, Node, NodeState, ObservedState, SessionChallenge
+from portal.audit.services import SYSTEM_ACTOR
+from portal.nodes.models import EngineKind, Node, NodeState, ObservedState, ReleaseRing, SessionChallenge
 from portal.nodes.rules import signatures
+from portal.nodes.services.releases import publish
 from portal.providers.models import Provider
-from tests.contract.agent_protocol.goldens import assert_matches, golden, names
+from tests.contract.agent_protocol.goldens import (
+    PREVIOUS,
+    assert_matches,
+    from_the_future,
+    golden,
+    holds,
+    masked,
+    names,
+    released,
+)
 from tests.factories.catalog import CatalogModelFactory
 from tests.factories.nodes import (
     AgentKey,
@@ -21,6 +36,7 @@ from tests.factories.nodes import (
     NodeSessionFactory,
 )
 from tests.factories.providers import ProviderFactory
+from tests.factories.releases import PUBLIC_KEY, files
 
 NOW = datetime(2026, 11, 2, 12, 0, tzinfo=UTC)
 NODE, PROVIDER = "node_0123456789abcdefghjk", "prov_0123456789abcdefghjk"
@@ -73,73 +89,73 @@ def nonce(node):
     return SessionChallenge.objects.create(node=node, nonce=NONCE, expires_at=NOW.replace(minute=1))
 
 
-def test_a_machine_joins(token) -> None:
-    _play("enrol_new")
+def test_a_machine_joins(play, token) -> None:
+    play("enrol_new")
 
     joined = Node.objects.get()
     assert (joined.name, joined.state, joined.node_class) == ("rack4-7", "enrolled", "community")
 
 
-def test_a_lost_reply_is_given_again(token, node) -> None:
+def test_a_lost_reply_is_given_again(play, token, node) -> None:
     token.node, token.used_at = node, NOW
     token.save()
 
-    _play("enrol_retry")
+    play("enrol_retry")
 
 
-def test_a_used_token_is_refused_to_another_key(token) -> None:
+def test_a_used_token_is_refused_to_another_key(play, token) -> None:
     token.node, token.used_at = NodeFactory(provider=token.provider, name="rack4-7"), NOW
     token.save()
 
-    _play("enrol_token_used")
+    play("enrol_token_used")
 
 
-def test_an_unknown_token_is_refused(provider) -> None:
-    _play("enrol_token_invalid")
+def test_an_unknown_token_is_refused(play, provider) -> None:
+    play("enrol_token_invalid")
 
 
-def test_a_wrong_type_is_named(token) -> None:
-    _play("enrol_invalid_value")
+def test_a_wrong_type_is_named(play, token) -> None:
+    play("enrol_invalid_value")
 
 
-def test_a_challenge_is_given(node) -> None:
-    _play("challenge")
+def test_a_challenge_is_given(play, node) -> None:
+    play("challenge")
 
 
-def test_a_session_opens(node, nonce) -> None:
+def test_a_session_opens(play, node, nonce) -> None:
     node.generation = 6
     node.save()
 
-    _play("session_open")
+    play("session_open")
 
 
-def test_a_session_is_renewed(node, nonce, session) -> None:
-    _play("session_renew")
+def test_a_session_is_renewed(play, node, nonce, session) -> None:
+    play("session_renew")
 
 
-def test_a_used_nonce_is_refused(node) -> None:
-    _play("session_nonce_invalid")
+def test_a_used_nonce_is_refused(play, node) -> None:
+    play("session_nonce_invalid")
 
 
-def test_a_suspended_node_is_told_why(node, nonce) -> None:
+def test_a_suspended_node_is_told_why(play, node, nonce) -> None:
     node.state, node.state_code = NodeState.SUSPENDED, "node_cloned"
     node.save()
 
-    _play("session_node_cloned")
+    play("session_node_cloned")
 
 
-def test_a_first_heartbeat(node, session) -> None:
-    _play("heartbeat_first")
+def test_a_first_heartbeat(play, node, session) -> None:
+    play("heartbeat_first")
 
 
-def test_a_heartbeat_of_an_owner_who_rests(node, session) -> None:
-    _play("heartbeat_owner_rests")
+def test_a_heartbeat_of_an_owner_who_rests(play, node, session) -> None:
+    play("heartbeat_owner_rests")
 
     node.refresh_from_db()
     assert (node.state, node.state_code, node.state_cause) == ("maintenance", "owner_quiet_hours", "provider")
 
 
-def test_a_serving_heartbeat(node, session) -> None:
+def test_a_serving_heartbeat(play, node, session) -> None:
     model = CatalogModelFactory(
         plain=True,
         public_id="acme/chat-8b",
@@ -154,14 +170,23 @@ def test_a_serving_heartbeat(node, session) -> None:
         observed=ObservedState.STARTING,
     )
 
-    _play("heartbeat_serving")
+    play("heartbeat_serving")
 
 
-def test_a_superseded_session(node, session) -> None:
+def test_a_release_is_offered_to_an_agent_that_takes_updates(play, settings, node, session) -> None:
+    settings.AGENT_RELEASE_PUBLIC_KEY = PUBLIC_KEY
+    publish(files=files("0.2.0"), ring=ReleaseRing.ALL, percent=100, actor=SYSTEM_ACTOR, now=NOW)
+
+    play("heartbeat_release")
+
+    assert (node.updates.policy, node.updates.tried) == ("automatic", "")
+
+
+def test_a_superseded_session(play, node, session) -> None:
     node.generation = 8
     node.save()
 
-    _play("heartbeat_superseded")
+    play("heartbeat_superseded")
 
 
 def test_the_signature_vector() -> None:
@@ -182,22 +207,55 @@ def test_every_exchange_is_played_here() -> None:
     } | set(names("heartbeat"))
 
 
-def _play(name: str) -> None:
-    request: dict[str, Any] = golden(name)["request"]
+def _ask(request: dict[str, Any]) -> Any:
     headers = {"authorization": request["authorization"]} if request["authorization"] else {}
-
-    answer = Client().post(
+    return Client().post(
         request["path"], request["body"], content_type="application/json", secure=True, headers=headers
     )
 
+
+def _play_today(name: str) -> None:
+    answer = _ask(golden(name)["request"])
+
     assert_matches(name, status=answer.status_code, body=answer.json())
+
+
+def _play_next(name: str) -> None:
+    request = golden(name)["request"]
+
+    answer = _ask({**request, "body": from_the_future(request["body"])})
+
+    assert_matches(name, status=answer.status_code, body=answer.json())
+
+
+def _play_previous(name: str, release: str) -> None:
+    exchange = released(name, release)
+    if exchange is None:
+        pytest.skip(f"{release} had no such message")
+
+    answer = _ask(exchange["request"])
+
+    assert answer.status_code == exchange["response"]["status"]
+    hidden = exchange["volatile"]
+    assert holds(masked(answer.json(), hidden), masked(exchange["response"]["body"], hidden))
+
+
+@pytest.fixture(params=["today", "next", *PREVIOUS])
+def play(request):
+    """Plays a golden as an agent of one of the releases does."""
+    match request.param:
+        case "today":
+            return _play_today
+        case "next":
+            return _play_next
+    return lambda name: _play_previous(name, request.param)
 
 
 def _played_names() -> list[str]:
     import re
     from pathlib import Path
 
-    return re.findall(r'_play\("(\w+)"\)', Path(__file__).read_text(encoding="utf-8"))
+    return re.findall(r' play\("(\w+)"\)', Path(__file__).read_text(encoding="utf-8"))
 
 
 def _sha(text: str) -> str:

@@ -1,0 +1,69 @@
+"""The agent reads a portal of the minor release before and of the next one, and says all that the former needs."""
+
+import base64
+import json
+from typing import Any
+
+import pytest
+from poolhouse_agent.protocol import frames, messages
+
+from tests.contract.agent_protocol.goldens import FOLDER, PREVIOUS, from_the_future, golden, holds, names, released
+
+READERS = {
+    "enrol_new": messages.read_enrolled,
+    "enrol_retry": messages.read_enrolled,
+    "challenge": messages.read_challenge,
+    "session_open": messages.read_session,
+    "session_renew": messages.read_session,
+    "heartbeat_first": messages.read_heartbeat,
+    "heartbeat_serving": messages.read_heartbeat,
+    "heartbeat_owner_rests": messages.read_heartbeat,
+    "heartbeat_release": messages.read_heartbeat,
+}
+
+
+def test_every_answer_that_is_no_refusal_has_its_reader() -> None:
+    answered = {name for name in names() if name != "tunnel_frames" and "response" in golden(name)}
+
+    assert set(READERS) == {name for name in answered if golden(name)["response"]["status"] < 300}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_an_answer_with_unknown_fields_reads_the_same(name: str) -> None:
+    body = golden(name)["response"]["body"]
+
+    assert READERS[name](from_the_future(body)) == READERS[name](body)
+
+
+@pytest.mark.parametrize("release", PREVIOUS)
+@pytest.mark.parametrize("name", READERS)
+def test_an_answer_of_the_release_before_is_read(name: str, release: str) -> None:
+    exchange = released(name, release)
+    if exchange is None:
+        pytest.skip(f"{release} had no such message")
+
+    READERS[name](exchange["response"]["body"])
+
+
+@pytest.mark.parametrize("release", PREVIOUS)
+@pytest.mark.parametrize("name", [name for name in READERS if name != "challenge"])
+def test_what_is_said_today_has_all_that_the_release_before_said(name: str, release: str) -> None:
+    exchange = released(name, release)
+    if exchange is None:
+        pytest.skip(f"{release} had no such message")
+
+    assert holds(golden(name)["request"]["body"], exchange["request"]["body"])
+
+
+def payload(release: str, name: str) -> bytes:
+    folder = FOLDER.parent / "released" / release
+    rows: list[dict[str, Any]] = json.loads((folder / "tunnel_frames.json").read_text(encoding="utf-8"))
+    return next(base64.b64decode(row["payload"]) for row in rows if row["name"] == name)
+
+
+@pytest.mark.parametrize("release", PREVIOUS)
+def test_a_request_of_the_gateway_before_and_of_the_next_is_read(release: str) -> None:
+    line, _, body = payload(release, "REQUEST").partition(b"\n")
+    future = json.dumps(from_the_future(json.loads(line))).encode() + b"\n" + body
+
+    assert frames.read_request(future) == frames.read_request(line + b"\n" + body)
