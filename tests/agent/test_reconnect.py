@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 from poolhouse_agent.runtime import Agent
 from poolhouse_agent.tunnel import keeper
+from poolhouse_agent.tunnel.terms import USUAL
 
 from tests.fakes.pool import CANCEL, GOAWAY, Pool, Tunnel
 
@@ -156,7 +157,7 @@ async def test_a_redirected_handshake_is_not_followed(pool: Pool, serving: Agent
 def test_delays_grow_to_half_a_minute_and_differ() -> None:
     from poolhouse_agent.backoff import Backoff
 
-    backoff = Backoff(first_s=keeper._FIRST_DELAY_S, longest_s=keeper._LONGEST_DELAY_S)
+    backoff = Backoff(first_s=USUAL.first_delay_s, longest_s=USUAL.longest_delay_s)
     delays = [backoff.next_s() for _ in range(12)]
 
     assert delays[0] <= 0.5

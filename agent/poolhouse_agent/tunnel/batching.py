@@ -4,11 +4,10 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from poolhouse_agent.errors import EngineError
+from poolhouse_agent.tunnel.terms import USUAL
 
 MAX_EVENT_BYTES = 512 * 1024
-MAX_BATCH_EVENTS = 4
 MAX_BATCH_BYTES = 64 * 1024
-MAX_WAIT_S = 0.040
 _END_OF_EVENT = b"\n\n"
 
 
@@ -16,6 +15,7 @@ _END_OF_EVENT = b"\n\n"
 class EventBatcher:
     """Cuts a byte stream into batches of whole server-sent events. `feed` what came, then `take` what may go."""
 
+    batch_events: int = USUAL.batch_events
     _partial: bytearray = field(default_factory=bytearray)
     _whole: list[bytes] = field(default_factory=list)
     _has_begun: bool = False
@@ -39,7 +39,7 @@ class EventBatcher:
     @property
     def is_full(self) -> bool:
         """Whether what waits should go now: the first tokens at once, later ones in batches."""
-        return bool(self._whole) and (not self._has_begun or len(self._whole) >= MAX_BATCH_EVENTS)
+        return bool(self._whole) and (not self._has_begun or len(self._whole) >= self.batch_events)
 
     def take(self) -> bytes:
         """Return the events to send next: one while the stream begins, else a batch's worth."""
@@ -50,7 +50,7 @@ class EventBatcher:
         size = count = 0
         for event in self._whole:
             size += len(event)
-            if count and size > MAX_BATCH_BYTES:
+            if count and (size > MAX_BATCH_BYTES or self.batch_events == 1):
                 break
             count += 1
         batch = b"".join(self._whole[:count])

@@ -16,6 +16,7 @@ from poolhouse_agent.protocol.frames import Frame, FrameType, RequestHead
 from poolhouse_agent.protocol.messages import DeploymentReport
 from poolhouse_agent.tunnel.bodies import Bodies
 from poolhouse_agent.tunnel.stream import Stream
+from poolhouse_agent.tunnel.terms import USUAL, Terms
 
 log = logging.getLogger(__name__)
 
@@ -56,11 +57,17 @@ class Connection:
     """Serves one WebSocket until it ends. `leaving` is set once the gateway sends no more requests on it."""
 
     def __init__(
-        self, socket: aiohttp.ClientWebSocketResponse, *, serving: Serving, http: aiohttp.ClientSession
+        self,
+        socket: aiohttp.ClientWebSocketResponse,
+        *,
+        serving: Serving,
+        http: aiohttp.ClientSession,
+        terms: Terms = USUAL,
     ) -> None:
         self._socket = socket
         self._serving = serving
         self._http = http
+        self._terms = terms
         self._streams: dict[int, tuple[Stream, asyncio.Task[None]]] = {}
         self.leaving = asyncio.Event()
         self._bodies = Bodies()
@@ -83,6 +90,8 @@ class Connection:
 
     async def _read(self) -> Ending:
         async for message in self._socket:
+            if message.type is aiohttp.WSMsgType.ERROR:
+                return Ending.LOST  # the line broke, or the other side answers no ping
             if message.type is not aiohttp.WSMsgType.BINARY:
                 raise ProtocolError(f"a message of type {message.type.name}")
             self._handle(frames.decode(message.data))
@@ -138,14 +147,17 @@ class Connection:
         if len(self._streams) >= MAX_STREAMS:
             self._refuse(number, "too_many_streams")
             return
-        stream = Stream(number, send=self._send, route=self._serving.route, http=self._http)
+        stream = self._stream(number)
         task = asyncio.create_task(stream.serve(head, body))
         self._streams[number] = (stream, task)
         task.add_done_callback(lambda done: self._ended(stream, done))
 
+    def _stream(self, number: int) -> Stream:
+        return Stream(number, send=self._send, route=self._serving.route, http=self._http, terms=self._terms)
+
     def _refuse(self, number: int, code: str) -> None:
         """Answer a request that never began, and leave if it was the last that kept us."""
-        self._chore(Stream(number, send=self._send, route=self._serving.route, http=self._http).fail(code))
+        self._chore(self._stream(number).fail(code))
         self._leave_when_idle()
 
     def _ended(self, stream: Stream, task: asyncio.Task[None]) -> None:

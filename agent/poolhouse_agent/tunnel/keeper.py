@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import random
+import socket as sockets
 import ssl
 
 import aiohttp
@@ -13,17 +15,15 @@ from poolhouse_agent.protocol import frames
 from poolhouse_agent.protocol.messages import Session
 from poolhouse_agent.session import SessionKeeper
 from poolhouse_agent.tunnel.connection import Connection, Ending, Serving
+from poolhouse_agent.tunnel.terms import USUAL, Terms
 
 log = logging.getLogger(__name__)
 
-_FIRST_DELAY_S = 0.5
-_LONGEST_DELAY_S = 30.0
-_AT_ONCE_S = 0.05
+_AT_ONCE_S = (0.02, 0.25)
 _NO_SESSION_S = 0.2
 _STEADY_S = 10.0
 _MAX_ENDING = 4
-_PING_S = 20.0
-_CONNECT_S = 15.0
+_UNSENT_BYTES = 64 * 1024
 _UNAUTHORIZED = 401
 _CONFLICT = 409
 
@@ -39,13 +39,15 @@ class TunnelKeeper:
         serving: Serving,
         net: aiohttp.ClientSession,
         engines: aiohttp.ClientSession,
+        terms: Terms = USUAL,
     ) -> None:
         self._sessions = sessions
         self._server = server
         self._serving = serving
         self._net = net
         self._engines = engines
-        self._backoff = Backoff(first_s=_FIRST_DELAY_S, longest_s=_LONGEST_DELAY_S)
+        self._terms = terms
+        self._backoff = Backoff(first_s=self._terms.first_delay_s, longest_s=self._terms.longest_delay_s)
         self._tls = ssl.create_default_context() if server.startswith("https:") else True
         self._ending: set[asyncio.Task[Ending]] = set()
         self.is_connected = False
@@ -81,21 +83,22 @@ class TunnelKeeper:
     async def _connect_and_serve(self, session: Session) -> Ending:
         url = addresses.tunnel_url(session.tunnel_url, server=self._server)
         try:
-            async with asyncio.timeout(_CONNECT_S):
+            async with asyncio.timeout(self._terms.connect_s):
                 socket = await self._net.ws_connect(
                     url,
                     headers={"authorization": f"Bearer {session.token}"},
-                    heartbeat=_PING_S,
+                    heartbeat=self._terms.ping_s,
                     max_msg_size=frames.MAX_MESSAGE_BYTES,
                     compress=0,
                     ssl=self._tls,
                 )
         except aiohttp.WSServerHandshakeError as error:
             return self._refused(error.status)
+        _keep_queue_short(socket)
         log.info("tunnel.connected", extra={"generation": session.generation})
         self.is_connected = True
         try:
-            return await self._serve(Connection(socket, serving=self._serving, http=self._engines))
+            return await self._serve(Connection(socket, serving=self._serving, http=self._engines, terms=self._terms))
         finally:
             self.is_connected = False
 
@@ -138,9 +141,19 @@ class TunnelKeeper:
         newer = self._sessions.current
         has_newer = newer is not None and newer.generation > session.generation
         if ending in {Ending.GOAWAY, Ending.RESTART} or has_newer:
-            return _AT_ONCE_S
+            return random.uniform(*_AT_ONCE_S)  # noqa: S311  a whole fleet is sent away in the same moment
         if ending is Ending.SESSION_INVALID:
             self._sessions.drop()
         elif ending is Ending.SUPERSEDED:
             self._sessions.superseded()
         return self._backoff.next_s()
+
+
+def _keep_queue_short(socket: aiohttp.ClientWebSocketResponse) -> None:
+    """Let the kernel hold little that is not on the wire yet: a first token must not wait behind another's long answer.
+
+    What does not fit waits in the streams, which take turns.
+    """
+    raw = socket.get_extra_info("socket")
+    if raw is not None:
+        raw.setsockopt(sockets.IPPROTO_TCP, sockets.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)

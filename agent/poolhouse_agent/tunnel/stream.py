@@ -13,6 +13,7 @@ from poolhouse_agent.protocol import frames, messages
 from poolhouse_agent.protocol.frames import FrameType, RequestHead
 from poolhouse_agent.tunnel import batching
 from poolhouse_agent.tunnel.batching import EventBatcher
+from poolhouse_agent.tunnel.terms import USUAL, Terms
 
 log = logging.getLogger(__name__)
 
@@ -50,12 +51,15 @@ class Window:
 class Stream:
     """Serves one REQUEST frame and ends with END or FAIL."""
 
-    def __init__(self, number: int, *, send: Send, route: Route, http: aiohttp.ClientSession) -> None:
+    def __init__(
+        self, number: int, *, send: Send, route: Route, http: aiohttp.ClientSession, terms: Terms = USUAL
+    ) -> None:
         self.number = number
         self.window = Window()
         self._send = send
         self._route = route
         self._http = http
+        self._terms = terms
 
     async def serve(self, head: RequestHead, body: bytes) -> None:
         """Answer the request. Raises only what ends the tunnel: CancelledError and connection errors of `send`."""
@@ -82,7 +86,7 @@ class Stream:
             content_type = response.headers.get("content-type", "")
             await self._send(frames.encode_json(FrameType.HEAD, self.number, head))
             chunks = _chunks(response)
-            batches = _event_batches(chunks) if content_type.startswith(_EVENTS) else None
+            batches = _event_batches(chunks, self._terms) if content_type.startswith(_EVENTS) else None
             async for batch in batches or batching.pieces(chunks, limit=_MAX_BODY_BYTES):
                 await self._send_within_window(batch)
         finally:
@@ -127,9 +131,9 @@ async def _chunks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
         raise EngineError("engine_protocol", type(error).__name__) from None
 
 
-async def _event_batches(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield batches of whole events; what waits goes after 40 ms at the latest."""
-    batcher, loop = EventBatcher(), asyncio.get_running_loop()
+async def _event_batches(chunks: AsyncIterator[bytes], terms: Terms) -> AsyncIterator[bytes]:
+    """Yield batches of whole events; what waits goes after `batch_wait_s` at the latest."""
+    batcher, loop = EventBatcher(terms.batch_events), asyncio.get_running_loop()
     reading = asyncio.ensure_future(anext(chunks, None))
     due_at: float | None = None
     try:
@@ -148,7 +152,7 @@ async def _event_batches(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
             if not batcher.has_events:
                 due_at = None
             elif due_at is None or is_due:
-                due_at = loop.time() + batching.MAX_WAIT_S
+                due_at = loop.time() + terms.batch_wait_s
     finally:
         if not reading.done():
             reading.cancel()
