@@ -82,6 +82,7 @@ class Migration(migrations.Migration):
                 ("is_private", models.BooleanField(default=False)),
                 ("agent_wish", models.CharField(default="serve", max_length=8)),
                 ("is_simulated", models.BooleanField(default=False)),
+                ("has_check_matters", models.BooleanField(default=False)),
                 ("generation", models.BigIntegerField(default=0)),
                 ("last_heartbeat_at", models.DateTimeField(blank=True, null=True)),
                 ("last_address", models.GenericIPAddressField(blank=True, null=True)),

@@ -42,7 +42,11 @@ class NodeState(models.TextChoices):
 
 
 class Node(models.Model):
-    """One enrolled machine, bound to the Ed25519 key its agent made (`public_key`, base64 of 32 bytes)."""
+    """One enrolled machine, bound to the Ed25519 key its agent made (`public_key`, base64 of 32 bytes).
+
+    `has_check_matters` is false where no round of checks is open and no enforced check fails, so that a heartbeat need
+    not look.
+    """
 
     public_id = models.CharField(max_length=40, unique=True, default=_node_id, editable=False)
     provider = models.ForeignKey("providers.Provider", on_delete=models.PROTECT, related_name="nodes")
@@ -62,6 +66,7 @@ class Node(models.Model):
     is_private = models.BooleanField(default=False)
     agent_wish = models.CharField(max_length=8, default="serve")
     is_simulated = models.BooleanField(default=False)
+    has_check_matters = models.BooleanField(default=False)
     generation = models.BigIntegerField(default=0)
     last_heartbeat_at = models.DateTimeField(null=True, blank=True)
     last_address = models.GenericIPAddressField(null=True, blank=True)

@@ -85,7 +85,7 @@ def learned(*, check: str, since: datetime) -> Sequence[Learned]:
     newest = rows.order_by("node", "subject", "-at").distinct("node", "subject")
     found: dict[str, dict[int, list[int]]] = {}
     for hardware, node, figure in newest.values_list("hardware", "node", "figure_milli")[:_MANY]:
-        found.setdefault(hardware, {}).setdefault(node, []).append(figure)
+        found.setdefault(hardware, {}).setdefault(node, []).append(figure or 0)
     return [_median(hardware, nodes) for hardware, nodes in sorted(found.items()) if len(nodes) >= _LEARNED_FROM]
 
 

@@ -50,6 +50,8 @@ class FleetFigures:
 
 def open_round(*, node: Node) -> CheckRound | None:
     """The round that the node is asked for now, or None."""
+    if not node.has_check_matters:
+        return None
     return CheckRound.objects.filter(node=node, state__in=OPEN_ROUNDS).first()
 
 
@@ -78,6 +80,8 @@ def latest_results(*, node: Node) -> Sequence[CheckResult]:
 
 def enforced_failures(*, node: Node) -> tuple[str, ...]:
     """Codes of failures that keep the node from work: still the newest result, still enforced, of a GPU still there."""
+    if not node.has_check_matters:
+        return ()
     rows = CheckResult.objects.filter(node=node, is_enforced=True, verdict=Verdict.FAIL)
     failing = list(rows.exclude(opinion=Opinion.FALSE_ALARM).order_by("check_id", "-at", "-id")[:_SHOWN])
     if not failing:

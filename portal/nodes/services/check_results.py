@@ -59,7 +59,7 @@ def give_opinion(*, result_id: int, opinion: str, actor: Actor, now: datetime) -
             raise NotFound("there is no such result", param="result")
         row.opinion, row.opinion_by, row.opinion_at = Opinion(opinion), actor.public_id, now
         row.save(update_fields=["opinion", "opinion_by", "opinion_at"])
-        detail = {"check": row.check_id, "subject": row.subject, "opinion": opinion}
+        detail: dict[str, object] = {"check": row.check_id, "subject": row.subject, "opinion": opinion}
         audit.record(actor=actor, event="check_result.judged", subject=row.node.public_id, now=now, detail=detail)
     return row
 
@@ -84,7 +84,8 @@ def _tell(result: CheckResult, *, now: datetime) -> None:
     """Put the failure among the node's events and write to its owners, once a day each."""
     node, failure = result.node, failures.explain(result.verdict_code)
     moves.note(node=node, code=result.verdict_code, now=now, detail={"check": result.check_id, "reason": result.detail})
-    owners = members.members_of(organization=node.provider.organization).filter(role=Role.OWNER)
+    everyone = members.members_of(organization=node.provider.organization)
+    owners = [membership for membership in everyone if membership.role == Role.OWNER]
     day = now.strftime(_TOLD_A_DAY)
     for membership in owners:
         notifications.send(

@@ -57,7 +57,11 @@ class Taken:
 def ask(*, node: Node, reason: RoundReason, now: datetime, asked_by: str = SYSTEM) -> CheckRound:
     """Ask a locked node for a round; what is open already is returned. A weekly round is a short one."""
     found = CheckRound.objects.filter(node=node, state__in=OPEN_ROUNDS).first()
-    return found or CheckRound.objects.create(
+    if found is not None:
+        return found
+    node.has_check_matters = True
+    node.save(update_fields=["has_check_matters"])
+    return CheckRound.objects.create(
         node=node, reason=reason, is_whole=reason != RoundReason.SCHEDULE, asked_by=asked_by, asked_at=now
     )
 
@@ -91,12 +95,10 @@ def expire(*, now: datetime) -> int:
 
 
 def take_report(*, token: str, report: Report, now: datetime) -> Taken:
-    """Store what the agent reports. Raises RoundUnknown and what `sessions.authenticate` raises."""
-    identity = sessions.authenticate(token=token, now=now)
+    """Store what the agent reports. Raises RoundUnknown and what `sessions.lock_node` raises."""
     with transaction.atomic():
-        node = locks.node_by_id(identity.node_id)
-        sessions.require_open(node)
-        row = CheckRound.objects.filter(node=node, public_id=report.round).first()
+        node = sessions.lock_node(token=token, now=now)
+        row = CheckRound.objects.filter(node=node, public_id=report.round).select_related("node__provider").first()
         if row is None or row.state not in OPEN_ROUNDS:
             raise RoundUnknown("there is no such open round of this node", param="round")
         judged = check_results.take(row=row, claims=report.results, now=now)
@@ -110,3 +112,6 @@ def _note(row: CheckRound, report: Report, *, now: datetime) -> None:
     row.started_at = row.started_at or now
     row.ended_at = None if row.state in OPEN_ROUNDS else now
     row.save(update_fields=["state", "code", "percent", "doing", "started_at", "ended_at"])
+    if row.ended_at is not None and not selectors.enforced_failures(node=row.node):
+        row.node.has_check_matters = False
+        row.node.save(update_fields=["has_check_matters"])
