@@ -126,9 +126,9 @@ def _context(text: Config, family: Family) -> int:
     factor, kind = rope.get("factor"), word(rope, "rope_type") or word(rope, "type")
     if not isinstance(factor, int | float) or isinstance(factor, bool) or kind not in _STRETCHING:
         return max(1, trained)
-    base = number(rope, "original_max_position_embeddings", default=trained) if kind == "yarn" else trained
-    return max(1, int(base * min(max(factor, 1), _MAX_STRETCH)))
+    # Gemma's config.json names the stretched context, and a scaling beside it that was used to get there.
+    return trained if "gemma" in word(text, "model_type") else max(1, int(trained * min(max(factor, 1), _MAX_STRETCH)))
 
 
-_STRETCHING = frozenset({"linear", "dynamic", "yarn", "ntk"})
+_STRETCHING = frozenset({"linear", "dynamic", "ntk"})
 _MAX_STRETCH = 1024

@@ -1,10 +1,11 @@
 """A plan as people read it and as programs take it."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from poolhouse_common import failures
-from poolhouse_common.planner.gpus import GIB
+from poolhouse_common.planner.gpus import GIB, Gpu
 from poolhouse_common.planner.kv_cache import token_bytes
 from poolhouse_common.planner.plan import Plan
 from poolhouse_common.planner.shape import Attention, ModelShape
@@ -56,8 +57,12 @@ def verdict(answer: Plan) -> str:
         wanted = f"with texts of {answer.load.context:,} tokens"
     else:
         wanted = f"{_requests(answer.load.concurrency)} of {answer.load.context:,} tokens"
-    where = f"{answer.tensor_parallel} x {answer.gpus[-1].name}" if answer.gpus else "no GPU"
-    return f"fits: {wanted} on {where}" if answer.fits else f"does not fit: {wanted} on {where}"
+    return f"{'fits' if answer.fits else 'does not fit'}: {wanted} on {gpu_names(answer.gpus)}"
+
+
+def gpu_names(gpus: Sequence[Gpu]) -> str:
+    """Return how many of which GPUs, such as "2 x RTX 3090, 1 x A100 SXM 80GB"."""
+    return ", ".join(f"{count} x {name}" for name, count in Counter(gpu.name for gpu in gpus).items())
 
 
 def model_line(shape: ModelShape) -> str:

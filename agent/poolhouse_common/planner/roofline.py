@@ -3,10 +3,9 @@
 The shares are assumptions, shown with every figure that comes of them; a measured figure always stands before them.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from poolhouse_common.planner.gpus import GpuKind, find_kind
+from poolhouse_common.planner.gpus import GpuKind
 from poolhouse_common.planner.kv_cache import token_bytes
 from poolhouse_common.planner.plan import Plan
 from poolhouse_common.planner.shape import ModelShape, Part
@@ -30,14 +29,8 @@ class Speed:
         return 1 / seconds if seconds else 0.0
 
 
-def speed_of(plan: Plan, *, kinds: Iterable[GpuKind], sequences: int, context: int) -> Speed | None:
-    """Return the speed of the planned engine with so many requests of that length at once.
-
-    None where the plan's kind of GPU has no figures.
-    """
-    kind = find_kind(plan.gpus[-1].name, kinds) if plan.gpus else None
-    if kind is None:
-        return None
+def speed_of(plan: Plan, *, kind: GpuKind, sequences: int, context: int) -> Speed:
+    """Return the speed of the planned engine on such GPUs with so many requests of that length at once."""
     ranks = plan.tensor_parallel
     shared = ranks * (SPREAD_PERCENT if ranks > 1 else 100) / 100
     bandwidth = kind.bandwidth * shared * BANDWIDTH_PERCENT / 100
