@@ -841,4 +841,21 @@ class Migration(migrations.Migration):
                 ],
             },
         ),
+        migrations.CreateModel(
+            name="MassSilence",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("began_at", models.DateTimeField()),
+                ("last_seen_at", models.DateTimeField(db_index=True)),
+                ("nodes", models.PositiveIntegerField()),
+            ],
+            options={
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("last_seen_at__gte", models.F("began_at"))),
+                        name="mass_silence_ends_after_it_began",
+                    )
+                ],
+            },
+        ),
     ]

@@ -25,6 +25,7 @@ from portal.nodes.models.placement import (
     PlacementSwitch,
 )
 from portal.nodes.models.releases import AgentRelease, NodeUpdates, ReleaseRing, ReleaseState
+from portal.nodes.models.silences import MassSilence
 from portal.nodes.models.tunnels import Tunnel
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "EngineKind",
     "EnrolmentToken",
     "Gpu",
+    "MassSilence",
     "ModelPlacement",
     "Node",
     "NodeClass",

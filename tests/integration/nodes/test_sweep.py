@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from portal.nodes.models import Node, NodeEvent, NodeState
+from portal.nodes.models import MassSilence, Node, NodeEvent, NodeState
 from portal.nodes.services.silence import Sweep, sweep_silent
 from tests.factories.nodes import NodeFactory
 
@@ -75,3 +75,46 @@ def test_the_nodes_own_clock_has_no_say(db, now):
     NodeFactory(last_heartbeat_at=now - timedelta(seconds=10), clock_offset_ms=-36_000_000)
 
     assert sweep_silent(now=now).silent == 0
+
+
+def test_a_mass_silence_is_remembered_as_long_as_it_lasts(db, now):
+    nodes(5, seen=now - timedelta(seconds=50))
+
+    sweep_silent(now=now)
+    sweep_silent(now=now + timedelta(seconds=15))
+
+    seen = MassSilence.objects.get()
+    assert (seen.began_at, seen.last_seen_at, seen.nodes) == (
+        now - timedelta(seconds=50),
+        now + timedelta(seconds=15),
+        5,
+    )
+
+
+def test_the_last_to_come_back_after_a_mass_silence_are_not_blamed(db, now):
+    fleet = nodes(10, seen=now - timedelta(minutes=3))
+    sweep_silent(now=now)
+    back = now + timedelta(seconds=15)
+    Node.objects.filter(id__in=[node.id for node in fleet[:9]]).update(last_heartbeat_at=back)
+
+    assert sweep_silent(now=back + timedelta(seconds=14)) == Sweep(silent=1, moved=0, is_platform_fault=False)
+    assert (offline(), NodeEvent.objects.count()) == (0, 0)
+
+
+def test_whoever_never_comes_back_is_offline_after_two_minutes(db, now):
+    fleet = nodes(10, seen=now - timedelta(minutes=3))
+    sweep_silent(now=now)
+    later = now + timedelta(minutes=2)
+    Node.objects.filter(id__in=[node.id for node in fleet[:9]]).update(last_heartbeat_at=later)
+
+    assert sweep_silent(now=later).moved == 1
+    assert NodeEvent.objects.get().code == "heartbeat_missed"
+
+
+def test_a_node_that_falls_silent_after_a_mass_silence_is_on_its_own(db, now):
+    nodes(10, seen=now - timedelta(seconds=50))
+    sweep_silent(now=now)
+    Node.objects.update(last_heartbeat_at=now + timedelta(seconds=80))
+    nodes(1, seen=now + timedelta(seconds=20))
+
+    assert sweep_silent(now=now + timedelta(seconds=81)).moved == 1
