@@ -1,6 +1,6 @@
 """GET /metrics of the portal: the pool as the database knows it, the same from every replica.
 
-Requests and latencies are the gateway's. Amounts are in nano units of the pool's currency.
+Nodes' own figures are in node_metrics. Requests and latencies are the gateway's. Amounts are in nano units of the pool's currency.
 """
 
 import hmac
@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from portal.api.node_metrics import Nodes
 from portal.billing.selectors import pool_totals
 from portal.core import audience, clock, trusted_proxy
 from portal.metering.selectors import backlog, hours
@@ -37,6 +38,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
         return JsonResponse({"error": error}, status=401)
     registry = CollectorRegistry()
     registry.register(_Pool(clock.now()))
+    registry.register(Nodes())
     return HttpResponse(generate_latest(registry), content_type=_TYPE)
 
 

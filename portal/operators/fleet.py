@@ -13,7 +13,8 @@ from portal.nodes.models import Node, NodeOrigin, NodeState
 from portal.nodes.rules.states import NODE_MOVES
 from portal.nodes.selectors import guests as guest_selectors
 from portal.nodes.selectors import nodes as selectors
-from portal.nodes.selectors.rows import deployment_row, error_row, event_row, gpu_row, host_row, node_row
+from portal.nodes.selectors.hardware import hardware_of
+from portal.nodes.selectors.rows import deployment_row, event_row, node_row
 from portal.nodes.selectors.work import class_note, explain_work
 from portal.nodes.services import guests, lifecycle
 from portal.operators.access import OperatorRequest, operator_page
@@ -143,10 +144,8 @@ def _context(row: Node) -> dict[str, object]:
         "node": row,
         "is_house": row.provider.kind == ProviderKind.HOUSE,
         "why": explain_work(node=row),
-        "host": host_row(row),
         "class_note": class_note(node=row),
-        "gpus": [gpu_row(gpu) for gpu in selectors.gpus_of(node=row)],
-        "gpu_errors": [error_row(error) for error in row.load.get("gpu_errors", [])],
+        "hardware": hardware_of(node=row, shows_twins=True),
         "deployments": [deployment_row(item) for item in selectors.deployments_of(node=row)],
         "events": [event_row(event) for event in selectors.events_of(node=row)],
         "audits": audits_of(node=row, now=clock.now()),

@@ -110,10 +110,12 @@ class GpuErrorReport(serializers.Serializer[Any]):
 
 
 class CountersReport(serializers.Serializer[Any]):
-    """The engine's own counters; they begin again when it restarts."""
+    """The engine's own counters; they begin again when it restarts. One that it does not have is not there."""
 
-    prompt_tokens_total = Whole(default=0)
-    generation_tokens_total = Whole(default=0)
+    prompt_tokens_total = Whole(required=False)
+    generation_tokens_total = Whole(required=False)
+    cached_tokens_total = Whole(required=False)
+    preemptions_total = Whole(required=False)
 
 
 class DeploymentReport(serializers.Serializer[Any]):

@@ -4,7 +4,7 @@ from django.db.models import Count, Q, QuerySet
 
 from portal.catalog.models import CatalogModel
 from portal.core.errors import NotFound
-from portal.nodes.models import Deployment, DesiredState, EnrolmentToken, Gpu, Node, NodeEvent, NodeState, ObservedState
+from portal.nodes.models import Deployment, DesiredState, EnrolmentToken, Node, NodeEvent, NodeState, ObservedState
 from portal.providers.models import Provider
 
 MAX_NODES = 500
@@ -48,11 +48,6 @@ def states_count(*, provider: Provider | None = None) -> dict[str, int]:
     """How many nodes are in each state, of one provider or of the fleet."""
     rows = Node.objects.filter(provider=provider) if provider else Node.objects.all()
     return dict(rows.values_list("state").annotate(number=Count("id")).order_by("state"))
-
-
-def gpus_of(*, node: Node) -> QuerySet[Gpu]:
-    """The node's GPUs as it reports them, present ones first."""
-    return Gpu.objects.filter(node=node).order_by("-is_present", "index", "uuid")[:64]
 
 
 def deployments_of(*, node: Node) -> QuerySet[Deployment]:

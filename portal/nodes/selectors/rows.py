@@ -1,12 +1,11 @@
 """Ready values of nodes for the pages of providers and of the operator: one room below both."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from poolhouse_common import failures
 
-from portal.nodes.models import Deployment, Gpu, Node, NodeEvent
+from portal.nodes.models import Deployment, Node, NodeEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,32 +35,6 @@ class NodeRow:
     is_simulated: bool
     provider: str
     provider_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class HostRow:
-    """The machine as it described itself when it joined."""
-
-    system: str
-    kernel: str
-    cpu_count: int | None
-    memory_bytes: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class GpuRow:
-    """A GPU as its node reports it."""
-
-    index: int
-    uuid: str
-    name: str
-    memory_bytes: int | None
-    driver: str
-    temperature: str
-    power: str
-    load: str
-    state: str
-    last_seen_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,39 +102,6 @@ def node_row(node: Node) -> NodeRow:
     )
 
 
-def host_row(node: Node) -> HostRow:
-    """Return the machine; what it did not say stays empty."""
-    cpu_count, memory = node.host.get("cpu_count"), node.host.get("memory_bytes")
-    return HostRow(
-        system=str(node.host.get("os", "")),
-        kernel=str(node.host.get("kernel", "")),
-        cpu_count=cpu_count if isinstance(cpu_count, int) else None,
-        memory_bytes=memory if isinstance(memory, int) else None,
-    )
-
-
-def gpu_row(gpu: Gpu) -> GpuRow:
-    """Return a GPU; a reading that the driver did not give stays empty and never reads as zero."""
-    values = gpu.report.get("values", {})
-    return GpuRow(
-        index=gpu.index,
-        uuid=gpu.uuid,
-        name=gpu.name,
-        memory_bytes=gpu.memory_bytes,
-        driver=gpu.driver,
-        temperature=_reading(values, "temperature_c", " °C"),
-        power=_reading(values, "power_mw", " W", divisor=1000),
-        load=_reading(values, "utilization_percent", " %"),
-        state="reported" if gpu.is_present else "missing",
-        last_seen_at=gpu.last_seen_at,
-    )
-
-
-def error_row(error: Mapping[str, str]) -> Explained:
-    """Return what a node says it cannot read."""
-    return explained(str(error.get("code", "")), str(error.get("detail", "")))
-
-
 def deployment_row(row: Deployment) -> DeploymentRow:
     """Return a model on a node; its state is what the node says, once it is asked to run."""
     is_wanted = row.desired == "running"
@@ -194,10 +134,3 @@ def event_row(event: NodeEvent) -> EventRow:
         whose=_WHOSE.get(event.cause, event.cause),
         note=", ".join(str(item) for item in addresses) if isinstance(addresses, list) else note,
     )
-
-
-def _reading(values: Mapping[str, object], name: str, unit: str, *, divisor: int = 1) -> str:
-    value = values.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return ""
-    return f"{value / divisor:.0f}{unit}"

@@ -18,7 +18,8 @@ from portal.core.errors import DomainError
 from portal.nodes.models import EngineKind, Node, NodeState
 from portal.nodes.rules.deployments import MAX_CONCURRENCY
 from portal.nodes.selectors import nodes as selectors
-from portal.nodes.selectors.rows import deployment_row, error_row, event_row, gpu_row, host_row, node_row
+from portal.nodes.selectors.hardware import hardware_of
+from portal.nodes.selectors.rows import deployment_row, event_row, node_row
 from portal.nodes.selectors.work import class_note, explain_work
 from portal.nodes.services import deployments, lifecycle
 from portal.providers.rules.states import may_use_external_engine
@@ -172,10 +173,8 @@ def _node_context(row: Node) -> dict[str, object]:
     return {
         "node": row,
         "why": explain_work(node=row),
-        "host": host_row(row),
         "class_note": class_note(node=row),
-        "gpus": [gpu_row(gpu) for gpu in selectors.gpus_of(node=row)],
-        "gpu_errors": [error_row(error) for error in row.load.get("gpu_errors", [])],
+        "hardware": hardware_of(node=row),
         "deployments": [deployment_row(item) for item in selectors.deployments_of(node=row)],
         "events": [event_row(event) for event in selectors.events_of(node=row, limit=30)],
         "audits": audits_of(node=row, now=clock.now()),

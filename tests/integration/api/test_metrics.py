@@ -1,12 +1,14 @@
 """The portal's figures are for whoever has the token; without one, for this machine alone."""
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from portal.metering.services import hours
 from tests.factories import metering as make
 from tests.factories.catalog import CatalogModelFactory
-from tests.factories.nodes import DeploymentFactory, NodeFactory
+from tests.factories.nodes import DeploymentFactory, GpuFactory, NodeFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -61,3 +63,91 @@ def test_without_a_token_only_this_machine_reads(settings, request_):
     settings.METRICS_TOKEN = ""
 
     assert Client().get("/metrics", **request_).status_code == 401
+
+
+def test_a_gpus_readings_are_exported_in_base_units_and_an_unknown_one_is_not(settings):
+    settings.METRICS_TOKEN = ""
+    values = {
+        "power_mw": 28_500, "utilization_percent": 40, "clock_sm_mhz": 210, "clock_memory_mhz": 10_501,
+        "ecc_uncorrected": 2, "energy_mj": 3_600_000, "throttle_reasons": 0x44, "xids": [79], "pcie_width": 4,
+    }  # fmt: skip
+    gpu = GpuFactory(report={"values": values, "missing": {"temperature_c": "not_supported"}, "instances": []})
+    who = f'gpu="{gpu.uuid}",node="{gpu.node.public_id}"'
+
+    lines = _lines()
+
+    assert lines[f"poolhouse_gpu_power_watts{{{who}}}"] == "28.5"
+    assert lines[f"poolhouse_gpu_utilization_ratio{{{who}}}"] == "0.4"
+    assert lines[f'poolhouse_gpu_clock_hertz{{clock="sm",{who}}}'] == "2.1e+08"
+    assert lines[f'poolhouse_gpu_clock_hertz{{clock="memory",{who}}}'] == "1.0501e+10"
+    assert lines[f'poolhouse_gpu_ecc_errors_total{{gpu="{gpu.uuid}",kind="uncorrected",node="{gpu.node.public_id}"}}'] == "2.0"
+    assert lines[f"poolhouse_gpu_energy_joules_total{{{who}}}"] == "3600.0"
+    assert lines[f"poolhouse_gpu_pcie_lanes{{{who}}}"] == "4.0"
+    assert lines[f'poolhouse_gpu_held_back{{by="power_cap",{who}}}'] == "1.0"
+    assert lines[f'poolhouse_gpu_held_back{{by="power_brake",{who}}}'] == "0.0"
+    assert lines[f'poolhouse_gpu_xid{{{who},xid="79"}}'] == "1.0"
+    assert lines[f"poolhouse_gpu_memory_bytes{{{who}}}"] == "2.5757220864e+10"
+    assert lines[f"poolhouse_gpu_readable{{{who}}}"] == "1.0"
+    assert not [name for name in lines if name.startswith(("poolhouse_gpu_temperature", "poolhouse_gpu_fan"))]
+
+
+def test_a_gpu_that_cannot_be_read_has_no_readings_and_a_silent_nodes_are_not_told(settings):
+    settings.METRICS_TOKEN = ""
+    lost = GpuFactory(unread_code="gpu_is_lost", is_present=False, report={"values": {"temperature_c": 41}})
+    GpuFactory(node__state="offline", report={"values": {"temperature_c": 41}})
+
+    names = [line for line in _lines() if line.startswith("poolhouse_gpu_")]
+
+    assert len(names) == 2
+    assert all(lost.uuid in name for name in names)
+    assert [line for line in _lines().items() if line[0].startswith("poolhouse_gpu_readable")][0][1] == "0.0"
+
+
+def test_a_partitioned_gpu_has_its_slices(settings):
+    settings.METRICS_TOKEN = ""
+    slices = [{"uuid": "MIG-1", "memory_bytes": 20_937_965_568}, {"uuid": "MIG-2", "memory_bytes": None}]
+    GpuFactory(report={"values": {"mig": 1}, "missing": {}, "instances": slices})
+
+    found = {name: at for name, at in _lines().items() if name.startswith("poolhouse_gpu_slice")}
+
+    assert list(found.values()) == ["2.0937965568e+10"]
+    assert 'slice="MIG-1"' in next(iter(found))
+
+
+def test_an_engine_tells_what_it_counts_and_nothing_else(settings):
+    settings.METRICS_TOKEN = ""
+    counting = DeploymentFactory(running=3, waiting=1, counters={"prompt_tokens_total": 7, "preemptions_total": 2})
+    silent = DeploymentFactory(observed="stuck", counters={})
+    DeploymentFactory(observed="stopped", counters={"prompt_tokens_total": 9})
+
+    found = {name: at for name, at in _lines().items() if name.startswith("poolhouse_engine_")}
+
+    def of(deployment, name, more=""):
+        who = f'model="{deployment.model.public_id}",node="{deployment.node.public_id}"'
+        return found.get(f"poolhouse_engine_{name}{{{who}{more}}}")
+
+    assert (of(counting, "ready"), of(silent, "ready")) == ("1.0", "0.0")
+    assert (of(counting, "requests_running"), of(counting, "requests_waiting")) == ("3.0", "1.0")
+    assert of(counting, "tokens_total", ',type="prompt"') == "7.0"
+    assert of(counting, "tokens_total", ',type="generation"') is None
+    assert (of(counting, "preemptions_total"), of(silent, "preemptions_total")) == ("2.0", None)
+    assert len(found) == 2 * 3 + 2
+
+
+def test_no_name_is_somebody_elses(settings):
+    settings.METRICS_TOKEN = ""
+    GpuFactory(report={"values": {"power_mw": 1}})
+    DeploymentFactory(counters={"prompt_tokens_total": 7})
+
+    assert {name.partition("_")[0] for name in _lines()} == {"poolhouse"}
+
+
+def test_many_gpus_cost_no_more_queries(settings, django_assert_num_queries):
+    settings.METRICS_TOKEN = ""
+    GpuFactory()
+    with CaptureQueriesContext(connection) as one:
+        _lines()
+    GpuFactory.create_batch(20)
+
+    with django_assert_num_queries(len(one)):
+        _lines()
