@@ -13,17 +13,20 @@ from typing import Any
 import aiohttp
 
 from poolhouse_agent import identity, status
+from poolhouse_agent.checks import assemble
+from poolhouse_agent.checks.rounds import Rounds
 from poolhouse_agent.client import PortalClient
 from poolhouse_agent.config import Config
 from poolhouse_agent.engine import http, process
-from poolhouse_agent.engine.choose import Workshop
-from poolhouse_agent.engine.deployment import Timing
 from poolhouse_agent.engine.deployments import Deployments
 from poolhouse_agent.engine.gpus import GpuChoice
+from poolhouse_agent.engine.launch import LEASE, Launcher
+from poolhouse_agent.engine.timing import Timing
+from poolhouse_agent.engine.workshop import Workshop
 from poolhouse_agent.errors import ConfigError
 from poolhouse_agent.heartbeat import Heart, Inventory
 from poolhouse_agent.nvml.inventory import GpuReport
-from poolhouse_agent.nvml.inventory import Inventory as NvmlInventory
+from poolhouse_agent.nvml.lookout import Lookout, watching
 from poolhouse_agent.owner.keeper import Owner
 from poolhouse_agent.owner.power import PowerKeeper
 from poolhouse_agent.session import SessionKeeper
@@ -49,13 +52,16 @@ class Agent:
     inventory: Inventory
     owner: Owner
     power: PowerKeeper
+    rounds: Rounds
 
     async def run(self) -> None:
         """Serve until the owner leaves the pool or the task is cancelled."""
+        await self.deployments.restore()
         tunnel = asyncio.create_task(self.tunnel.run())
         telling = asyncio.create_task(self._write_status())
         power = asyncio.create_task(self._hold_power())
         heart = asyncio.create_task(self.heart.run())
+        is_left_running = False
         try:
             await asyncio.wait({tunnel, telling, heart, power}, return_when=asyncio.FIRST_COMPLETED)
             for task in (tunnel, telling, heart, power):
@@ -65,10 +71,14 @@ class Agent:
                 self.state.forget_membership()
                 self.state.store_wish(Wish.SERVE)
                 log.info("agent.left", extra={"node": self.membership.node})
+        except asyncio.CancelledError:
+            is_left_running = self.deployments.keeps_engines
+            raise
         finally:
             self.deployments.drain(is_draining=True)
             await _end(heart, telling, power)  # first: the heart would start again what is being stopped
-            await self.deployments.end_all()
+            await self.rounds.end()
+            await (self.deployments.let_go() if is_left_running else self.deployments.end_all())
             await _end(tunnel)
             await self.power.restore()
 
@@ -123,23 +133,29 @@ async def assembled(state: State, config: Config, *, timing: Timing | None = Non
         PortalClient(membership.server) as client,
         http.engine_session() as engines,
         http.tunnel_session() as net,
+        watching(library=config.nvml) as lookout,
     ):
-        workshop, inventory = _on_this_machine(state, config, membership, engines)
+        workshop, inventory = _on_this_machine(state, config, membership, engines, lookout)
         deployments = Deployments(workshop, timing=timing)
         sessions = SessionKeeper(client, key, node=membership.node)
         owner = Owner(state, config.owner, gpus=lambda: inventory.latest, engines=state.engines)
-        heart = Heart(client, sessions, deployments=deployments, inventory=inventory, state=state, owner=owner)
+        parts = assemble.Parts(state, config, client, sessions, inventory, engines, bool(membership.simulate))
+        rounds = assemble.rounds(parts, work=deployments)
+        heart = Heart(
+            client, sessions, deployments=deployments, inventory=inventory, state=state, owner=owner, rounds=rounds
+        )
         tunnel = TunnelKeeper(sessions, server=membership.server, serving=deployments, net=net, engines=engines)
         power = PowerKeeper(state, library=config.nvml)
-        yield Agent(state, membership, sessions, deployments, heart, tunnel, inventory, owner, power)
+        yield Agent(state, membership, sessions, deployments, heart, tunnel, inventory, owner, power, rounds)
 
 
 def _on_this_machine(
-    state: State, config: Config, membership: Membership, engines: aiohttp.ClientSession
+    state: State, config: Config, membership: Membership, engines: aiohttp.ClientSession, lookout: Lookout
 ) -> tuple[Workshop, Inventory]:
+    launcher = Launcher(state.folder / LEASE)
     if not membership.simulate:
-        inventory = NvmlInventory(library=config.nvml)
-        return Workshop(config, engines, state.engines, GpuChoice(lambda: inventory.latest)), inventory
+        gpus = GpuChoice(lambda: lookout.latest, lookout.read)
+        return Workshop(config, engines, state.engines, gpus, launcher=launcher), lookout
     from poolhouse_agent.simulate import profile
     from poolhouse_agent.simulate.inventory import SimulatedInventory
 
@@ -149,7 +165,9 @@ def _on_this_machine(
         raise ConfigError("config_invalid", str(error)) from None
     simulated = SimulatedInventory(wanted.gpus, node=membership.node)
     gpus = GpuChoice(GpuReport)  # an engine that is no simulation must not count on simulated GPUs
-    return Workshop(config, engines, state.engines, gpus, wanted.behaviour, state.behaviour_file), simulated
+    return Workshop(
+        config, engines, state.engines, gpus, wanted.behaviour, state.behaviour_file, launcher=launcher
+    ), simulated
 
 
 def _ask_to_end(work: asyncio.Task[None], notifier: Notifier) -> None:

@@ -50,11 +50,6 @@ class State:
         return self.folder / "engines"
 
     @property
-    def vllm_venv(self) -> Path:
-        """Where `engine install` puts vLLM."""
-        return self.folder / "vllm"
-
-    @property
     def behaviour_file(self) -> Path:
         """Names the simulated engine's behaviour where it exists; read at every request."""
         return self.folder / "behaviour"

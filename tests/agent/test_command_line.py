@@ -145,17 +145,42 @@ async def test_sigterm_ends_the_agent_and_its_engine(agent: Agent, pool: Pool, t
     assert not Path(f"/proc/{engine}").exists()
 
 
-async def test_a_killed_agent_takes_its_engine_along(agent: Agent, pool: Pool, tmp_path: Path) -> None:
+async def test_a_killed_agent_leaves_its_engine_to_the_next_one(agent: Agent, pool: Pool, tmp_path: Path) -> None:
     await joined(agent, pool, tmp_path)
+    note = agent.state / "engines" / "dep_1" / "process.json"
 
     async with agent.running() as child:
         await (await pool.tunnel()).until_ready()
-        engine = json.loads((agent.state / "engines" / "dep_1" / "process.json").read_text(encoding="ascii"))["pid"]
+        engine = json.loads(note.read_text(encoding="ascii"))["pid"]
         child.kill()
         await child.wait()
-        async with asyncio.timeout(10):
-            while Path(f"/proc/{engine}/cmdline").exists() and Path(f"/proc/{engine}/cmdline").read_bytes():
-                await asyncio.sleep(0.05)
+    async with agent.running() as child:
+        await (await pool.tunnel(1)).until_ready()
+        adopted = json.loads(note.read_text(encoding="ascii"))["pid"]
+        child.terminate()
+        assert await child.wait() == 0
+
+    assert adopted == engine
+    assert "engine.adopted" in agent.log
+    assert not Path(f"/proc/{engine}").exists()
+
+
+async def test_engines_of_a_dead_agent_can_be_ended(agent: Agent, pool: Pool, tmp_path: Path) -> None:
+    await joined(agent, pool, tmp_path)
+    note = agent.state / "engines" / "dep_1" / "process.json"
+    async with agent.running() as child:
+        await (await pool.tunnel()).until_ready()
+        engine = json.loads(note.read_text(encoding="ascii"))["pid"]
+        refused = await agent.run("engine", "stop")
+        child.kill()
+        await child.wait()
+
+    stopped = await agent.run("engine", "stop", "--json")
+
+    assert (refused.status, "agent_running" in refused.err) == (2, True)
+    assert (stopped.status, stopped.json) == (0, {"stopped": 1})
+    assert not Path(f"/proc/{engine}").exists()
+    assert not note.exists()
 
 
 async def test_a_second_agent_on_the_same_state_is_refused(agent: Agent, pool: Pool, tmp_path: Path) -> None:
@@ -297,7 +322,8 @@ async def test_engine_status_names_the_program_and_its_version(agent: Agent, tmp
     missing = await agent.run("engine", "status", PATH="/usr/bin:/bin")
 
     assert (found.status, found.json) == (
-        0, {"program": str(program), "version": "0.32.0", "tested_version": "0.32.0"},
+        0,
+        {"program": str(program), "version": "0.32.0", "tested_version": "0.32.0", "installed": [], "running": []},
     )  # fmt: skip
     assert missing.status == 2
     assert "engine_missing" in missing.err

@@ -14,11 +14,13 @@ import pytest
 from aiohttp import web
 from poolhouse_agent.engine import readiness
 from poolhouse_agent.engine.target import Target
+from poolhouse_agent.protocol.messages import Desired
 from poolhouse_agent.simulate import behaviours
 from poolhouse_agent.simulate.server import Options, Server
 
 RECORDED = Path(__file__).parents[1] / "fakes" / "vllm"
 TEXTS, VECTORS = "/v1/completions", "/v1/embeddings"
+WANTED = Desired(deployment="dep_1", model="tiny", engine="simulate", desired="running", context_tokens=128)
 
 
 class Client:
@@ -181,7 +183,7 @@ async def test_an_engine_is_proven_by_what_its_model_does(dimensions: int) -> No
     async with serving("tiny", dimensions=dimensions) as client:
         target = Target(base_url=client.url, served_name="tiny", max_concurrency=4)
 
-        proof = await readiness.prove(client.http, target, context_tokens=128)
+        proof = await readiness.prove(client.http, target, desired=WANTED)
 
     assert proof.prompt_tokens > 0
     assert proof.completion_tokens == (0 if dimensions else 1)

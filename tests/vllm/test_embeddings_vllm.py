@@ -13,6 +13,7 @@ from poolhouse_agent import front
 from poolhouse_agent.engine import readiness
 from poolhouse_agent.engine.metrics import parse
 from poolhouse_agent.engine.target import Target
+from poolhouse_agent.protocol.messages import Desired
 from poolhouse_agent.protocol.frames import RequestHead
 
 from portal.catalog.models import ArtefactKind, CatalogModel
@@ -143,6 +144,7 @@ def test_a_text_beyond_the_context_is_refused_before_the_engine_sees_it(
 async def test_an_embedding_engine_is_proven_by_a_vector(engine: str) -> None:
     async with aiohttp.ClientSession() as http:
         target = Target(base_url=engine, served_name=SERVED, max_concurrency=4)
-        proof = await readiness.prove(http, target, context_tokens=512)
+        wanted = Desired(deployment="dep_1", model=SERVED, engine="vllm", desired="running", context_tokens=512)
+        proof = await readiness.prove(http, target, desired=wanted)
 
     assert (proof.prompt_tokens > 0, proof.completion_tokens) == (True, 0)

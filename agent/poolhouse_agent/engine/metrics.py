@@ -1,5 +1,6 @@
 """Reads what an engine counts: requests that run and wait, and tokens so far."""
 
+import re
 from dataclasses import dataclass
 from typing import Self
 
@@ -10,6 +11,9 @@ from poolhouse_agent.errors import EngineError
 
 _TIMEOUT = aiohttp.ClientTimeout(total=10.0)
 _MAX_BYTES = 4 << 20
+_CACHE = "vllm:cache_config_info{"
+_CACHE_TOKENS = re.compile(r'kv_cache_size_tokens="(\d{1,15})"')
+_VERSION = re.compile(r'"version"\s*:\s*"([0-9A-Za-z.+-]{1,40})"')
 _GAUGES = {"vllm:num_requests_running": "running", "vllm:num_requests_waiting": "waiting"}
 _COUNTERS = {
     "vllm:prompt_tokens_total": "prompt_tokens_total",
@@ -73,3 +77,25 @@ async def read(http: aiohttp.ClientSession, target: Target) -> Load:
     except (aiohttp.ClientError, OSError) as error:
         raise EngineError("engine_unreachable", f"/metrics: {type(error).__name__}") from None
     return found or Load.unknown(target.running)
+
+
+async def about(http: aiohttp.ClientSession, target: Target) -> dict[str, str | int]:
+    """Return the engine's version, and how many tokens its cache holds, as far as it tells either."""
+    found: dict[str, str | int] = {}
+    version = await _text(http, target, "/version")
+    if (named := _VERSION.search(version)) is not None:
+        found["engine_version"] = named[1]
+    cache = next((line for line in (await _text(http, target, "/metrics")).splitlines() if _CACHE in line), "")
+    if (size := _CACHE_TOKENS.search(cache)) is not None:
+        found["kv_cache_tokens"] = int(size[1])
+    return found
+
+
+async def _text(http: aiohttp.ClientSession, target: Target, path: str) -> str:
+    """A page that not every server has; empty where it has none."""
+    try:
+        async with http.get(target.base_url + path, headers=target.headers, timeout=_TIMEOUT) as response:
+            content = await response.content.read(_MAX_BYTES)
+            return content.decode("utf-8", "replace") if response.status == 200 else ""  # noqa: PLR2004
+    except (TimeoutError, aiohttp.ClientError, OSError):
+        return ""

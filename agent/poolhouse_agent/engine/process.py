@@ -1,133 +1,185 @@
-"""A child process that leads its own group: started clean, watched, and reaped with everything it started."""
+"""An engine's processes as the agent sees them: started by a host, watched, adopted, and reaped with everything."""
 
 import asyncio
-import contextlib
 import json
 import os
 import secrets
 import signal
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from poolhouse_agent.engine import launch, processes
+from poolhouse_agent.engine import host, notes, processes
+from poolhouse_agent.engine.launch import Launcher
+from poolhouse_agent.engine.notes import Note
+from poolhouse_agent.errors import EngineError
 
-_LAUNCH = Path(launch.__file__)
-MARK = "POOLHOUSE_ENGINE_MARK"
 _POLL_S = 0.1
 _GONE_S = 10.0
+_HOST_SLACK_S = 20.0
 _LOG_TAIL_BYTES = 32_768
-_LOG_KEEP_BYTES = 8 << 20
 
 
-@dataclass(slots=True)
-class ChildProcess:
-    """One engine process with its group, its log and the note that outlives the agent."""
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What to start: program, arguments, the whole environment, how long its end may take, what cleans up after it."""
 
     argv: Sequence[str]
     environ: Mapping[str, str]
+    grace_s: float
+    cleanup: Sequence[str] = ()
+    has_scratch: bool = False
+
+
+@dataclass(slots=True)
+class EngineProcess:
+    """One engine in its folder, under a host that outlives the agent."""
+
     folder: Path
-    _child: asyncio.subprocess.Process | None = field(default=None, init=False)
-
-    @property
-    def log(self) -> Path:
-        """The engine's output."""
-        return self.folder / "engine.log"
-
-    @property
-    def note(self) -> Path:
-        """Names the running group, so that a later agent can reap it."""
-        return self.folder / "process.json"
+    launcher: Launcher
+    note: Note | None = field(default=None, init=False)
+    _status: int | None = field(default=None, init=False)
+    _ended: asyncio.Task[int] | None = field(default=None, init=False)
 
     @property
     def exit_status(self) -> int | None:
-        """The leader's exit status, or None while it runs or was never started."""
-        return self._child.returncode if self._child is not None else None
+        """The engine's exit status (negative: a signal), or None while it runs or was never started."""
+        return self._status
 
     @property
     def pid(self) -> int:
-        """The leader's process id; 0 where there is none."""
-        return self._child.pid if self._child is not None else 0
+        """The engine's process id; 0 where there is none."""
+        return self.note.pid if self.note is not None else 0
 
-    async def start(self) -> None:
-        """Start the process. Raises OSError."""
+    async def start(self, command: Command, *, ordered: Mapping[str, Any]) -> None:
+        """Start it; `ordered` is what a later agent must know to adopt it. Raises EngineError."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._rotate_log()
         mark = secrets.token_hex(12)
-        with self.log.open("ab") as output:
-            self._child = await asyncio.create_subprocess_exec(
-                sys.executable, "-I", "-S", str(_LAUNCH), str(os.getpid()), *self.argv,
-                stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=output,
-                env={**self.environ, MARK: mark}, cwd=self.folder, start_new_session=True,
-            )  # fmt: skip
-        self.note.write_text(json.dumps({"pid": self._child.pid, "mark": mark}), encoding="ascii")
+        order = {
+            "argv": list(command.argv), "environ": dict(command.environ), "folder": str(self.folder), "mark": mark,
+            "note": dict(ordered), "grace_s": command.grace_s, "cleanup": list(command.cleanup),
+            "lease": str(self.launcher.lease), "lease_s": self.launcher.lease_s,
+            "has_scratch": command.has_scratch,
+        }  # fmt: skip
+        self.launcher.renew()
+        await self.launcher.start(json.dumps(order))
+        note = Note.read(self.folder)
+        if note is None or note.mark != mark:
+            raise EngineError("engine_start_failed", "the engine ended at once")
+        self.adopt(note)
+
+    def adopt(self, note: Note) -> None:
+        """Watch an engine that runs already."""
+        self.note, self._status = note, None
+        self._ended = asyncio.create_task(self._watch(note))
 
     async def wait(self) -> int:
-        """Wait for the leader to end; return its exit status."""
-        if self._child is None:
+        """Wait for the engine to end; return its exit status."""
+        if self._ended is None:
             return 0
-        return await self._child.wait()
+        return await asyncio.shield(self._ended)
 
-    async def stop(self, *, grace_s: float) -> None:
-        """Ask the leader to end, wait `grace_s`, then kill the whole group and see it gone."""
-        if self._child is None:
+    async def stop(self) -> None:
+        """Ask it to end, wait as long as it may take, then kill all of it. Raises EngineError `needs_reboot`."""
+        note, ended = self.note, self._ended
+        if note is None or ended is None:
             return
-        child = self._child
-        if child.returncode is None:
-            child.send_signal(signal.SIGTERM)
-            try:
-                async with asyncio.timeout(grace_s):
-                    await child.wait()
-            except TimeoutError:
-                processes.kill_group(child.pid)
-                await child.wait()
-        await _reap(child.pid, mark="")
-        self.note.unlink(missing_ok=True)
-        self._child = None
+        processes.signal_one(note.host, signal.SIGTERM, started=note.host_started)
+        grace_s = float(note.ordered.get("grace_s", 0.0)) + _HOST_SLACK_S
+        await asyncio.wait({ended}, timeout=grace_s)
+        if not ended.done():
+            processes.signal_one(note.host, signal.SIGKILL, started=note.host_started)
+        await self._sweep(note)
+        await asyncio.wait({ended}, timeout=_GONE_S)
+        self.note = self._ended = None
+
+    def let_go(self) -> None:
+        """Watch it no more; it runs on, for the next agent to adopt."""
+        if self._ended is not None:
+            self._ended.cancel()
+        self._ended = None
 
     def tail(self) -> str:
-        """The end of the log."""
+        """The end of the engine's log."""
+        path = self.folder / host.LOG
         try:
-            with self.log.open("rb") as handle:
-                handle.seek(max(0, self.log.stat().st_size - _LOG_TAIL_BYTES))
+            with path.open("rb") as handle:
+                handle.seek(max(0, path.stat().st_size - _LOG_TAIL_BYTES))
                 return handle.read().decode("utf-8", "replace")
         except FileNotFoundError:
             return ""
 
-    def _rotate_log(self) -> None:
-        if self.log.exists() and self.log.stat().st_size > _LOG_KEEP_BYTES:
-            self.log.replace(self.log.with_suffix(".log.1"))
+    async def _watch(self, note: Note) -> int:
+        """Wait for the host, which ends when all of the engine has ended; without a host, end what it left."""
+        await _gone(note.host, note.host_started)
+        written = _ended(note)
+        if written is None:
+            await _reap(note)
+        self._status = -signal.SIGKILL if written is None else written
+        return self._status
+
+    async def _sweep(self, note: Note) -> None:
+        await _reap(note)
+        if left := processes.members(note.pid, mark=f"{host.MARK}={note.mark}"):
+            raise EngineError("needs_reboot", f"process {left[0]} cannot be ended")
+        note.remove()
 
 
 async def reap_leftovers(engines: Path) -> int:
-    """Kill what an agent that died left running below `engines`; return how many processes that were."""
+    """Kill what engines without a host left running below `engines`; return how many processes that were."""
     count = 0
-    for pid, mark in _take_notes(engines):
-        count += await _reap(pid, mark=mark)
+    for note in notes.all_notes(engines):
+        if not note.is_live:
+            count += await _reap(note)
+            note.remove()
     return count
 
 
-def _take_notes(engines: Path) -> list[tuple[int, str]]:
-    """Read and remove the notes of engines that an earlier agent started."""
-    found = []
-    for note in sorted(engines.glob("*/process.json")):
-        with contextlib.suppress(ValueError, KeyError, TypeError):  # torn by a crash: the group cannot be named
-            written = json.loads(note.read_text(encoding="ascii"))
-            found.append((int(written["pid"]), str(written["mark"])))
-        note.unlink(missing_ok=True)
-    return found
+async def _gone(pid: int, started: int) -> None:
+    """Wait until the process has ended. It need not be a child."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    loop = asyncio.get_running_loop()
+    over: asyncio.Future[None] = loop.create_future()
+    try:
+        if host.started_at(pid) != started:
+            return
+        loop.add_reader(handle, _settle, over)
+        await over
+    finally:
+        loop.remove_reader(handle)
+        os.close(handle)
 
 
-async def _reap(leader: int, *, mark: str) -> int:
-    """Kill the leader's group until nobody is left; with a mark, only processes that carry it or vLLM's name."""
+def _settle(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _ended(note: Note) -> int | None:
+    """The exit status that the host wrote down; None where it could not."""
+    try:
+        written = json.loads((note.folder / host.ENDED).read_text(encoding="utf-8"))
+        return int(written["status"]) if written["mark"] == note.mark else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+async def _reap(note: Note) -> int:
+    """Kill the host, and all that carries the mark or is vLLM's in the engine's session, until nobody is left."""
     loop = asyncio.get_running_loop()
     deadline, killed = loop.time() + _GONE_S, 0
-    while members := processes.members(leader, mark=f"{MARK}={mark}" if mark else ""):
+    processes.signal_one(note.host, signal.SIGKILL, started=note.host_started)
+    while members := processes.members(note.pid, mark=f"{host.MARK}={note.mark}"):
         killed = max(killed, len(members))
         for pid in members:
-            processes.kill(pid)
+            processes.signal_one(pid, signal.SIGKILL)
         if loop.time() > deadline:
             break
         await asyncio.sleep(_POLL_S)
+    if note.cleanup:
+        await asyncio.to_thread(host.clean, note.cleanup)
     return killed

@@ -1,10 +1,12 @@
-"""What the kernel knows of a process group."""
+"""What the kernel knows of an engine's processes."""
 
 import contextlib
 import os
 import signal
 from dataclasses import dataclass
 from pathlib import Path
+
+from poolhouse_agent.engine import host
 
 _PROC = Path("/proc")
 _ENGINE_NAMES = ("VLLM::",)
@@ -18,30 +20,42 @@ class _Entry:
     session: int
 
 
-def members(leader: int, *, mark: str = "") -> list[int]:
-    """Live processes of the leader's group or session; with `mark`, only those that prove to be an engine's."""
+def members(leader: int, *, mark: str) -> list[int]:
+    """Live processes that carry the mark, or are vLLM's own in the leader's group or session.
+
+    The mark is looked for everywhere: a worker may have a session of its own. vLLM's workers overwrite their environment
+    with their titles, so that the name must do there; both together never name a stranger's process.
+    """
     found = []
     for folder in _PROC.iterdir():
         if not folder.name.isdigit():
             continue
         entry = _entry(folder)
-        if entry is None or entry.state in "ZX" or leader not in {entry.group, entry.session}:
+        if entry is None or entry.state in "ZX":
             continue
-        if not mark or entry.name.startswith(_ENGINE_NAMES) or mark in _environ(folder):
+        is_near = leader in {entry.group, entry.session}
+        if (is_near and entry.name.startswith(_ENGINE_NAMES)) or mark in _environ(folder):
             found.append(int(folder.name))
     return found
 
 
-def kill_group(leader: int) -> None:
-    """Kill every process of the group."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(leader, signal.SIGKILL)
+def session_members(leader: int) -> list[int]:
+    """Live processes of the leader's group or session."""
+    found = []
+    for folder in _PROC.iterdir():
+        entry = _entry(folder) if folder.name.isdigit() else None
+        if entry is not None and entry.state not in "ZX" and leader in {entry.group, entry.session}:
+            found.append(int(folder.name))
+    return found
 
 
-def kill(pid: int) -> None:
-    """Kill one process."""
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
+def signal_one(pid: int, number: signal.Signals, *, started: int | None = None) -> None:
+    """Send a signal to one process; with `started`, only where the id still names the process that started then."""
+    is_named = started is None or (started > 0 and host.started_at(pid) == started)
+    if pid <= 1 or not is_named:  # 0 would be our own group, 1 the machine
+        return
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
 
 
 def _entry(folder: Path) -> _Entry | None:

@@ -1,4 +1,4 @@
-"""An engine is ready when it lists the model and a real request was answered in time, and not before."""
+"""An engine is ready when it lists the model and answered every shape of request in time, and not before."""
 
 import json
 from dataclasses import dataclass
@@ -6,14 +6,18 @@ from typing import Any
 
 import aiohttp
 
+from poolhouse_agent.engine import shapes
+from poolhouse_agent.engine.shapes import Shape
 from poolhouse_agent.engine.target import Target
 from poolhouse_agent.errors import EngineError
+from poolhouse_agent.protocol.messages import Desired
 
 _LIST_S = 10.0
 _MAX_BYTES = 1 << 20
 _OK = 200
 _NOT_FOUND = 404
-GENERATION_S = 60.0
+_FEWEST_EVENTS = 2
+FIRST_S = 120.0  # a shape that comes for the first time may compile
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,10 @@ class Proof:
     prompt_tokens: int
     completion_tokens: int
 
+    def __add__(self, other: "Proof") -> "Proof":
+        """Both together."""
+        return Proof(self.prompt_tokens + other.prompt_tokens, self.completion_tokens + other.completion_tokens)
+
 
 class RouteMissing(EngineError):
     """The engine has no such path: it serves a model of another task."""
@@ -30,8 +38,8 @@ class RouteMissing(EngineError):
 
 async def listed_models(http: aiohttp.ClientSession, target: Target) -> dict[str, int | None]:
     """Return the served names with their context length. Raises EngineError."""
-    body = await _json(http, "GET", target, "/v1/models", None, within_s=_LIST_S)
-    entries = body.get("data")
+    content = await _content(http, "GET", target, "/v1/models", None, within_s=_LIST_S)
+    entries = _object(content, "/v1/models").get("data")
     if not isinstance(entries, list):
         raise EngineError("engine_protocol", "/v1/models has no list")
     found: dict[str, int | None] = {}
@@ -42,46 +50,73 @@ async def listed_models(http: aiohttp.ClientSession, target: Target) -> dict[str
     return found
 
 
-async def prove(http: aiohttp.ClientSession, target: Target, *, context_tokens: int) -> Proof:
-    """Require that the engine lists the model with the wanted context and generates. Raises EngineError."""
+async def prove(http: aiohttp.ClientSession, target: Target, *, desired: Desired) -> Proof:
+    """Require that the engine lists the model with the wanted context, and answers every shape of request.
+
+    Each shape costs its first-time work here and not in a customer's request. Raises EngineError.
+    """
     models = await listed_models(http, target)
     if target.served_name not in models:
         raise EngineError("served_model_mismatch", f"the engine serves {', '.join(sorted(models))[:200] or 'nothing'}")
     length = models[target.served_name]
-    if length is not None and length < context_tokens:
-        raise EngineError("context_does_not_fit", f"the engine takes {length} tokens, {context_tokens} are wanted")
-    return await generate(http, target)
+    if length is not None and length < desired.context_tokens:
+        raise EngineError(
+            "context_does_not_fit", f"the engine takes {length} tokens, {desired.context_tokens} are wanted"
+        )
+    first, proof = await _first(http, target)
+    for shape in shapes.beyond(first, desired):
+        try:
+            proof += await _ask(http, target, shape, FIRST_S)
+        except EngineError as error:
+            raise EngineError(error.code, f"{shape.name}: {error.detail}") from None
+    return proof
 
 
-async def generate(http: aiohttp.ClientSession, target: Target, *, timeout_s: float = GENERATION_S) -> Proof:
+async def generate(http: aiohttp.ClientSession, target: Target, *, timeout_s: float = FIRST_S) -> Proof:
     """Generate one token, or one vector where the engine serves embeddings. Raises EngineError."""
+    return (await _first(http, target, timeout_s=timeout_s))[1]
+
+
+async def _first(http: aiohttp.ClientSession, target: Target, *, timeout_s: float = FIRST_S) -> tuple[Shape, Proof]:
+    """Ask in the shape that tells which task the model serves."""
     try:
-        return await _say(http, target, timeout_s)
+        return shapes.CHAT, await _ask(http, target, shapes.CHAT, timeout_s)
     except RouteMissing:
-        return await _embed(http, target, timeout_s)
+        return shapes.VECTOR, await _ask(http, target, shapes.VECTOR, timeout_s)
 
 
-async def _say(http: aiohttp.ClientSession, target: Target, timeout_s: float) -> Proof:
-    body = {
-        "model": target.served_name,
-        "messages": [{"role": "user", "content": "ping"}],
-        "max_tokens": 1,
-        "temperature": 0,
-    }
-    answer = await _json(http, "POST", target, "/v1/chat/completions", body, within_s=timeout_s)
-    choices = answer.get("choices")
-    if not isinstance(choices, list) or not choices:
+async def _ask(http: aiohttp.ClientSession, target: Target, shape: Shape, timeout_s: float) -> Proof:
+    body = {"model": target.served_name, **shape.body}
+    content = await _content(http, "POST", target, shape.path, body, within_s=timeout_s)
+    answer = _last_event(content, shape.path) if shape.is_stream else _object(content, shape.path)
+    _require_made(answer, shape)
+    return _proof(answer)
+
+
+def _require_made(answer: dict[str, Any], shape: Shape) -> None:
+    """Something was generated: choices (in a stream: counted tokens), or as many vectors as texts."""
+    if shape.path == shapes.VECTOR_PATH:
+        rows, texts = answer.get("data"), shape.body["input"]
+        wanted = len(texts) if isinstance(texts, list) else 1
+        if not isinstance(rows, list) or len(rows) != wanted or not all(_has_vector(row) for row in rows):
+            raise EngineError("engine_protocol", "an embedding without a vector")
+    elif shape.is_stream:
+        if not _proof(answer).completion_tokens:
+            raise EngineError("engine_protocol", "a stream without a token")
+    elif not isinstance(answer.get("choices"), list) or not answer["choices"]:
         raise EngineError("engine_protocol", "a generation without choices")
-    return _proof(answer)
 
 
-async def _embed(http: aiohttp.ClientSession, target: Target, timeout_s: float) -> Proof:
-    body = {"model": target.served_name, "input": "ping"}
-    answer = await _json(http, "POST", target, "/v1/embeddings", body, within_s=timeout_s)
-    rows = answer.get("data")
-    if not isinstance(rows, list) or len(rows) != 1 or not isinstance(rows[0], dict) or not rows[0].get("embedding"):
-        raise EngineError("engine_protocol", "an embedding without a vector")
-    return _proof(answer)
+def _has_vector(row: Any) -> bool:
+    return isinstance(row, dict) and bool(row.get("embedding"))
+
+
+def _last_event(content: bytes, path: str) -> dict[str, Any]:
+    """The last event before the end of a whole stream, which has the usage."""
+    lines = [line[6:] for line in content.split(b"\n") if line.startswith(b"data: ")]
+    if len(lines) < _FEWEST_EVENTS or lines[-1].strip() != b"[DONE]":
+        raise EngineError("engine_protocol", f"{path} did not end its stream")
+    return _object(lines[-2], path)
 
 
 def _proof(answer: dict[str, Any]) -> Proof:
@@ -94,7 +129,7 @@ def _count(value: Any) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
 
 
-async def _json(
+async def _content(
     http: aiohttp.ClientSession,
     method: str,
     target: Target,
@@ -102,13 +137,13 @@ async def _json(
     body: dict[str, Any] | None,
     *,
     within_s: float,
-) -> dict[str, Any]:
+) -> bytes:
     timeout = aiohttp.ClientTimeout(total=within_s)
     try:
         async with http.request(
             method, target.base_url + path, json=body, headers=target.headers, timeout=timeout
         ) as response:
-            content = await response.content.read(_MAX_BYTES)
+            content = await response.content.read(_MAX_BYTES) if body is None else await _all(response)
             status = response.status
     except TimeoutError:
         raise EngineError("engine_timeout", f"no answer from {path} within {within_s:.0f} s") from None
@@ -118,7 +153,18 @@ async def _json(
         raise RouteMissing("probe_failed", f"{path} answered {status}")
     if status != _OK:
         raise EngineError("probe_failed", f"{path} answered {status}")
-    return _object(content, path)
+    return content
+
+
+async def _all(response: aiohttp.ClientResponse) -> bytes:
+    """The whole body, as far as a bound. Raises EngineError."""
+    parts, size = [], 0
+    async for part in response.content.iter_any():
+        parts.append(part)
+        size += len(part)
+        if size > _MAX_BYTES:
+            raise EngineError("engine_protocol", "an answer without an end")
+    return b"".join(parts)
 
 
 def _object(content: bytes, path: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import asyncio
 import aiohttp
 
 from poolhouse_agent.engine import readiness
-from poolhouse_agent.engine.process import ChildProcess
+from poolhouse_agent.engine.process import EngineProcess
 from poolhouse_agent.engine.target import Target
 from poolhouse_agent.errors import EngineError
 
@@ -13,7 +13,7 @@ _POLL_S = 0.1
 
 
 async def wait_until_listed(
-    http: aiohttp.ClientSession, target: Target, process: ChildProcess, *, deadline_s: float
+    http: aiohttp.ClientSession, target: Target, process: EngineProcess, *, deadline_s: float
 ) -> None:
     """Wait until the engine lists its models. Raises EngineError when it ends or takes too long."""
     loop = asyncio.get_running_loop()

@@ -1,83 +1,113 @@
 """A vLLM of our own: started clean, on loopback, behind a random key, with the owner's weights and nothing else."""
 
 import asyncio
-import logging
 import os
 import secrets
-import shutil
-import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-import aiohttp
-
-from poolhouse_agent.config import Config, ModelFolder
-from poolhouse_agent.engine import vllm_flags, vllm_log, weights
-from poolhouse_agent.engine.base import free_port
-from poolhouse_agent.engine.gpus import GpuChoice
-from poolhouse_agent.engine.process import ChildProcess
-from poolhouse_agent.engine.startup import wait_until_listed
-from poolhouse_agent.engine.target import Target
+from poolhouse_agent.config import ModelFolder
+from poolhouse_agent.engine import containers, versions, vllm_flags, vllm_log, weights
+from poolhouse_agent.engine.base import Prepared, free_port
+from poolhouse_agent.engine.process import Command
+from poolhouse_agent.engine.versions import Program
 from poolhouse_agent.engine.vllm_flags import Place
+from poolhouse_agent.engine.workshop import Workshop
 from poolhouse_agent.errors import EngineError
 from poolhouse_agent.protocol.messages import Desired
-
-log = logging.getLogger(__name__)
 
 # A first start compiles, reads a cold disk and may share the machine with a neighbour that does the same.
 _BASE_START_S = 300.0
 _BYTES_PER_START_S = 200_000_000
 _STOP_SLACK_S = 10.0
-OWN_PROGRAM = Path("vllm/bin/vllm")
+# Capturing CUDA graphs takes memory that no plan counts: first a little less of the card, then none captured.
+_EASED_SHARE, _LEAST_SHARE, _EAGER = 0.03, 0.1, 2
+MOST_EASED = 2
 
 
-class VllmEngine:
-    """Starts `vllm serve` and stops it with everything it started."""
+class VllmRecipe:
+    """Makes `vllm serve`, as a program of this machine or in a container."""
 
-    def __init__(
-        self, desired: Desired, *, config: Config, folder: Path, http: aiohttp.ClientSession, gpus: GpuChoice
-    ) -> None:
+    def __init__(self, desired: Desired, *, workshop: Workshop, folder: Path, eased: int = 0) -> None:
         self._desired = desired
-        self._config = config
+        self._eased = eased
+        self._workshop = workshop
+        self._config = workshop.config
         self._folder = folder
-        self._http = http
-        self._gpus = gpus
-        self._process: ChildProcess | None = None
-        self._scratch: Path | None = None
 
-    async def start(self) -> Target:
-        """Check the weights, start vLLM and wait until it lists the model. Raises EngineError."""
-        program = find_program(self._config.vllm, own=self._folder.parents[1] / OWN_PROGRAM)
-        vllm_flags.requested(self._desired)
+    def settings(self) -> Mapping[str, Any]:
+        """What of the owner's configuration goes in."""
+        config = self._config
+        owned = config.models.get(self._desired.model)
+        weights_of = {"path": str(owned.path), "gpus": list(owned.gpus)} if owned is not None else {}
+        return {
+            "vllm": config.vllm, "container": asdict(config.container), "weights": weights_of,
+            "memory": config.gpu_memory_utilization, "environment": dict(config.engine_environment),
+        }  # fmt: skip
+
+    async def prepare(self) -> Prepared:
+        """Check the weights, pick GPUs and write the command. Raises EngineError."""
+        desired = self._desired
+        vllm_flags.requested(desired)
+        program = self._program()
         owned = self._owned_weights()
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         await asyncio.to_thread(self._check_weights, owned.path)
-        uuids = self._gpus.pick(owned.gpus, count=vllm_flags.gpus_wanted(self._desired), owner=self._desired.deployment)
+        uuids = await self._pick(owned)
         port, key = free_port(), secrets.token_urlsafe(32)
-        served_name = self._desired.model
-        place = Place(port, owned.path, served_name, self._config.gpu_memory_utilization, has_gpus=bool(uuids))
-        environ = self._environment(key, uuids)
-        argv = [program, *vllm_flags.arguments(self._desired, place)]
-        self._process = ChildProcess(argv=argv, environ=environ, folder=self._folder)
-        try:
-            await self._process.start()
-        except OSError as error:
-            raise EngineError("engine_start_failed", str(error)) from None
-        target = Target(
-            base_url=f"http://127.0.0.1:{port}",
-            served_name=served_name,
-            max_concurrency=self._desired.max_concurrency,
+        place = Place(port, owned.path, desired.model, self._memory_share(), has_gpus=bool(uuids))
+        argv = [program.path, *vllm_flags.arguments(desired, place)]
+        if self._eased >= _EAGER and "--enforce-eager" not in argv:
+            argv.append("--enforce-eager")
+        grace_s = vllm_flags.SHUTDOWN_S + _STOP_SLACK_S
+        command = Command(argv, self._environment(key, uuids), grace_s, has_scratch=True)
+        if self._config.container.tool:
+            around = containers.Around(self._config.container, self._folder, owned.path, port, uuids)
+            command = containers.contained(command, around)
+        return Prepared(
+            command, port, desired.model, _start_deadline_s(owned.path),
             headers={"authorization": f"Bearer {key}"},
-        )
-        await self._wait(target, self._process, _start_deadline_s(owned.path))
-        return target
+            facts={"engine_version": program.version, "gpu_uuids": list(uuids)},
+        )  # fmt: skip
 
-    async def _wait(self, target: Target, process: ChildProcess, deadline_s: float) -> None:
+    def adopt(self, facts: Mapping[str, Any]) -> None:
+        """Take back the GPUs."""
+        self._workshop.gpus.take(self._folder.name, [str(uuid) for uuid in facts.get("gpu_uuids", ())])
+
+    def classify(self, log: str, *, fallback: EngineError) -> EngineError:
+        """What vLLM's log tells."""
+        return vllm_log.classify(log, fallback=fallback)
+
+    async def release(self) -> None:
+        """Give the GPUs back."""
+        self._workshop.gpus.release(self._folder.name)
+
+    def _program(self) -> Program:
+        if self._config.container.tool:
+            return Program("vllm")
+        root = self._workshop.engines.parent / versions.ROOT
+        return versions.find(self._config.vllm, root=root, wanted=self._desired.engine_version)
+
+    async def _pick(self, owned: ModelFolder) -> tuple[str, ...]:
+        gpus, desired = self._workshop.gpus, self._desired
+        uuids = gpus.pick(
+            owned.gpus, count=vllm_flags.gpus_wanted(desired), owner=self._folder.name,
+            wanted=vllm_flags.wanted_uuids(desired),
+        )  # fmt: skip
         try:
-            await wait_until_listed(self._http, target, process, deadline_s=deadline_s)
-        except EngineError as error:
-            if process.exit_status is None:
-                raise
-            raise vllm_log.classify(process.tail(), fallback=error) from None
+            await gpus.require_free(uuids, share=self._memory_share())
+        except EngineError:
+            gpus.release(self._folder.name)
+            raise
+        return uuids
+
+    def _memory_share(self) -> float:
+        """The pool may ask for less of a card than the owner allows, never for more."""
+        asked = self._desired.settings.get("gpu_memory_utilization", self._config.gpu_memory_utilization)
+        eased = _EASED_SHARE if self._eased else 0.0
+        return max(_LEAST_SHARE, min(float(asked), self._config.gpu_memory_utilization) - eased)
 
     def _owned_weights(self) -> ModelFolder:
         owned = self._config.models.get(self._desired.model)
@@ -87,50 +117,21 @@ class VllmEngine:
 
     def _check_weights(self, folder: Path) -> None:
         weights.require_safe(folder)
-        weights.require_digest(folder, self._desired.artefact_digest, cache=self._folder / "digests.json")
+        weights.require_digest(folder, self._desired.artefact_digest, cache=self._workshop.engines / "digests.json")
 
     def _environment(self, key: str, uuids: tuple[str, ...]) -> dict[str, str]:
         """Nothing of the agent's own environment but the path to programs."""
         home = self._folder / "home"
         home.mkdir(exist_ok=True, mode=0o700)
-        self._scratch = Path(tempfile.mkdtemp(prefix="ph-"))  # short: sockets below it may have 107 characters in all
         gpus = {"CUDA_VISIBLE_DEVICES": ",".join(uuids), "CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if uuids else {}
         return {
             "PATH": os.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin"),
-            "HOME": str(home), "XDG_CACHE_HOME": str(home / ".cache"), "TMPDIR": str(self._scratch), "LANG": "C.UTF-8",
+            "HOME": str(home), "XDG_CACHE_HOME": str(home / ".cache"), "LANG": "C.UTF-8",
             **self._config.engine_environment,
             "DO_NOT_TRACK": "1", "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1",
             "VLLM_API_KEY": key, "VLLM_HOST_IP": "127.0.0.1", "VLLM_MAX_N_SEQUENCES": "8",
             **gpus,
         }  # fmt: skip
-
-    async def wait_for_end(self) -> str:
-        """Wait for the process; return the code that its log gives."""
-        process = self._process
-        if process is None:
-            return "engine_died"
-        await process.wait()
-        return vllm_log.classify(process.tail(), fallback=EngineError("engine_died")).code
-
-    def explain(self) -> str:
-        """The exit status."""
-        return f"exit status {self._process.exit_status}" if self._process else ""
-
-    async def stop(self) -> None:
-        """SIGTERM, the time that running requests may take, then the whole group."""
-        self._gpus.release(self._desired.deployment)
-        if self._process is not None:
-            await self._process.stop(grace_s=vllm_flags.SHUTDOWN_S + _STOP_SLACK_S)
-        if self._scratch is not None:
-            await asyncio.to_thread(shutil.rmtree, self._scratch, ignore_errors=True)
-
-
-def find_program(configured: str, *, own: Path) -> str:
-    """Return the program the owner named, else the agent's own, else the one on PATH. Raises EngineError."""
-    found = shutil.which(configured or own) or (None if configured else shutil.which("vllm"))
-    if found is None:
-        raise EngineError("engine_missing", f"no program {configured or 'vllm'}")
-    return str(Path(found).absolute())
 
 
 def _start_deadline_s(folder: Path) -> float:

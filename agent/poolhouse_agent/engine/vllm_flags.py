@@ -1,5 +1,6 @@
 """The arguments vLLM is started with: ours, and those of the portal that are on this list, by type and range."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,10 @@ _TOOL_PARSERS = frozenset({
 _REASONING_PARSERS = frozenset({
     "deepseek_r1", "deepseek_v3", "glm45", "granite", "hunyuan_a13b", "mistral", "openai_gptoss", "qwen3", "step3",
 })  # fmt: skip
+
+_UUID = re.compile(r"(?:GPU|MIG)-[0-9a-fA-F-]{8,60}")
+_MOST_GPUS = 8
+_LOW_SHARE, _HIGH_SHARE = 0.1, 0.97
 
 Rule = Callable[[Any], list[str]]
 
@@ -60,13 +65,16 @@ def arguments(desired: Desired, place: Place) -> list[str]:
 
 def requested(desired: Desired) -> list[str]:
     """Return the arguments that the portal asks for. Raises EngineError where one is not on the list."""
-    if desired.settings:
-        raise EngineError("engine_argument_refused", f"setting {min(desired.settings)[:64]!r}")
+    _check_settings(desired.settings)
     return [
         *_of_set("dtype", desired.dtype, _DTYPES),
         *_of_set("quantization", desired.quantization, _QUANTIZATIONS),
-        *_from_portal(desired.engine_args),
+        *_from_portal({**desired.engine_args, **_spread_over(desired.settings)}),
     ]
+
+
+def _spread_over(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {name: settings[name] for name in ("tensor_parallel_size",) if name in settings}
 
 
 def _of_set(name: str, value: str, allowed: frozenset[str]) -> list[str]:
@@ -150,8 +158,38 @@ _ALLOWED: Mapping[str, Rule] = {
 
 def gpus_wanted(desired: Desired) -> int:
     """How many GPUs the deployment spreads over."""
-    value = desired.engine_args.get("tensor_parallel_size", 1)
+    value = _spread(desired)
     return value if isinstance(value, int) else 1
+
+
+def wanted_uuids(desired: Desired) -> tuple[str, ...]:
+    """Which GPUs the pool chose; none where any will do."""
+    return tuple(desired.settings.get("gpu_uuids", ()))
+
+
+def _spread(desired: Desired) -> Any:
+    """The node's own setting goes before the model's."""
+    return desired.settings.get("tensor_parallel_size", desired.engine_args.get("tensor_parallel_size", 1))
+
+
+def _check_settings(settings: Mapping[str, Any]) -> None:
+    """Only what says which share of this machine is used. Raises EngineError."""
+    for name, value in settings.items():
+        is_sound = _SETTINGS.get(name)
+        if is_sound is None or not is_sound(value):
+            raise EngineError("engine_argument_refused", f"setting {name[:64]!r}")
+
+
+def _is_share(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and _LOW_SHARE <= value <= _HIGH_SHARE
+
+
+def _is_uuids(value: Any) -> bool:
+    return (
+        isinstance(value, list | tuple)
+        and 0 < len(value) <= _MOST_GPUS
+        and all(isinstance(uuid, str) and _UUID.fullmatch(uuid) for uuid in value)
+    )
 
 
 def _flag(name: str) -> str:
@@ -160,3 +198,10 @@ def _flag(name: str) -> str:
 
 def _refused(name: str) -> EngineError:
     return EngineError("engine_argument_refused", str(name)[:64])
+
+
+_SETTINGS: Mapping[str, Callable[[Any], bool]] = {
+    "gpu_uuids": _is_uuids,
+    "gpu_memory_utilization": _is_share,
+    "tensor_parallel_size": lambda value: not isinstance(value, bool) and value in {1, 2, 4, 8},
+}

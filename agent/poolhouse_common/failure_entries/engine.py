@@ -1,6 +1,7 @@
 """Failures of the engine, of its start, and of the tunnel's requests."""
 
 from poolhouse_common.failure import CUSTOMER, ENGINE, NODE, PLATFORM, PROVIDER, PROVIDER_NETWORK, Failure
+from poolhouse_common.failure_entries import running
 
 ENTRIES = (
     Failure(
@@ -49,7 +50,8 @@ ENTRIES = (
         "engine_version_unsupported",
         NODE,
         "The engine is too old",
-        "Versions below the floor have known security holes or count tokens wrongly.",
+        "It is below the floor, where versions have known security holes or count tokens wrongly, or it does not know "
+        "an argument that the agent gives.",
         "Run `poolhouse-agent engine install`.",
     ),
     Failure(
@@ -220,4 +222,5 @@ ENTRIES = (
         "The connection to the pool's gateway ended unexpectedly.",
         "The agent connects again by itself. Middleboxes must let WebSockets live for hours.",
     ),
+    *running.ENTRIES,
 )

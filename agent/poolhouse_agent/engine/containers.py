@@ -1,0 +1,79 @@
+"""vLLM in a container of Docker or Podman: the owner's image, the weights read-only, no network but the port."""
+
+import os
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from poolhouse_agent.config import Container
+from poolhouse_agent.engine.process import Command
+from poolhouse_agent.errors import EngineError
+
+NETWORK = "poolhouse-engines"
+_DRIVER = "bridge"
+_PIDS = "8192"
+_OF_THE_TOOL = frozenset({"PATH", "HOME", "DOCKER_HOST", "DOCKER_CONTEXT", "CONTAINER_HOST", "XDG_RUNTIME_DIR"})
+_SHARED_MEMORY = "8g"  # tensors travel between vLLM's workers in it
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What a container is given of this machine."""
+
+    container: Container
+    folder: Path
+    weights: Path
+    port: int
+    uuids: Sequence[str]
+
+
+def contained(command: Command, around: Around) -> Command:
+    """Return the command that runs `command` in a container. Raises EngineError."""
+    tool, image = around.container.tool, around.container.image
+    if not image or "@sha256:" not in image:
+        raise EngineError("config_invalid", "[engine] image must name an image by its digest (…@sha256:…)")
+    name = f"poolhouse-{around.folder.name}-{secrets.token_hex(4)}"
+    home = command.environ["HOME"]
+    passed = set(command.environ) - _OF_THE_TOOL
+    argv = [
+        tool, "run", "--rm", "--init", "--name", name, "--label", "poolhouse.engine=1",
+        "--network", NETWORK, "--publish", f"127.0.0.1:{around.port}:{around.port}",
+        "--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--pids-limit", _PIDS,
+        "--shm-size", _SHARED_MEMORY, "--pull", "never", "--entrypoint", "vllm",
+        "--volume", f"{around.weights}:{around.weights}:ro", "--volume", f"{home}:{home}",
+        *_gpus(tool, around.uuids),
+        *(word for key in sorted(passed) for word in ("--env", key)),  # the values stay out of the list of arguments
+        "--env", f"HOME={home}", image, *_inside(command.argv[1:]),
+    ]  # fmt: skip
+    return Command(argv, _for_the_tool(command), command.grace_s, cleanup=[tool, "rm", "--force", name])
+
+
+def _for_the_tool(command: Command) -> dict[str, str]:
+    """The environment of docker or podman: its own home and runtime folder, and the values it passes on."""
+    own = {name: os.environ[name] for name in _OF_THE_TOOL if name in os.environ}
+    return {**command.environ, **own}
+
+
+def _gpus(tool: str, uuids: Sequence[str]) -> list[str]:
+    if not uuids:
+        return []
+    if Path(tool).name == "podman":
+        return [word for uuid in uuids for word in ("--device", f"nvidia.com/gpu={uuid}")]
+    return ["--gpus", f'"device={",".join(uuids)}"']
+
+
+def _inside(arguments: Sequence[str]) -> list[str]:
+    """In its own network the engine listens on all of it; outside only loopback's port leads there."""
+    changed = list(arguments)
+    changed[changed.index("--host") + 1] = "0.0.0.0"  # noqa: S104  within the container
+    return changed
+
+
+def network_command(tool: str) -> list[str]:
+    """Creates the network of engines: without masquerading nothing in it reaches the world, and none sees another."""
+    return [
+        tool, "network", "create", "--driver", _DRIVER,
+        "--opt", "com.docker.network.bridge.enable_ip_masquerade=false",
+        "--opt", "com.docker.network.bridge.enable_icc=false", NETWORK,
+    ]  # fmt: skip
