@@ -14,6 +14,7 @@ from poolhouse_agent.nvml.inventory import GpuReport
 from poolhouse_agent.owner.standing import Action, Standing
 from poolhouse_agent.protocol import messages
 from poolhouse_agent.protocol.messages import HeartbeatReply
+from poolhouse_agent.protocol.rounds import WantedRound
 from poolhouse_agent.session import SessionKeeper
 from poolhouse_agent.state import State, Wish
 from poolhouse_agent.updates.standing import Updates
@@ -24,6 +25,8 @@ _FIRST_DELAY_S = 1.0
 _LONGEST_DELAY_S = 30.0
 _SHORTEST_S = 0.5
 _INVENTORY_EVERY_S = 30.0
+_DRAINED = frozenset({"draining", "maintenance"})
+_OWNERS_OWN = "owner_"  # codes of an owner who has paused or uses the machine
 _LEVELS = {"error": logging.ERROR, "warn": logging.WARNING}
 
 
@@ -42,6 +45,16 @@ class Allows(Protocol):
 
     def look(self, *, now: datetime) -> Standing:
         """Decide again."""
+        ...
+
+
+class Measures(Protocol):
+    """Who measures this machine when the portal asks for it; engines stay away while it `holds_gpus`."""
+
+    holds_gpus: bool
+
+    def hear(self, wanted: WantedRound | None, *, is_allowed: bool, is_drained: bool) -> None:
+        """Begin a round, or give one up."""
         ...
 
 
@@ -76,6 +89,7 @@ class Heart:
         self._inventory = inventory
         self._state = state
         self._owner = owner or WishAlone(state)
+        self._rounds: Measures | None = None
         self._updates = Updates(state, installation.here())
         self._standing = Standing(Action.SERVE)
         self._interval_s = 15.0
@@ -84,6 +98,10 @@ class Heart:
         self._backoff = Backoff(first_s=_FIRST_DELAY_S, longest_s=_LONGEST_DELAY_S)
         self.last: HeartbeatReply | None = None
         self.last_error: PortalError | None = None
+
+    def measure_with(self, rounds: Measures) -> None:
+        """Pass on the rounds of checks that the portal asks for; without it they are left alone."""
+        self._rounds = rounds
 
     async def run(self) -> None:
         """Beat until the owner's wish to leave has been heard, or the node is retired. Raises PortalError then."""
@@ -113,7 +131,8 @@ class Heart:
         self._say(reply)
         self._updates.hear(reply.release)
         has_to_end = wish is Wish.LEAVE or self._obey_owner().action is Action.REST
-        self._deployments.apply(() if has_to_end else reply.desired)
+        is_measuring = self._heard_of_checks(reply)
+        self._deployments.apply(() if has_to_end or is_measuring else reply.desired)
         return self._interval_s
 
     def _obey_owner(self) -> Standing:
@@ -123,6 +142,18 @@ class Heart:
         if self._standing.action is Action.REST:
             self._deployments.apply(())
         return self._standing
+
+    def _heard_of_checks(self, reply: HeartbeatReply) -> bool:
+        """Begin or give up a round of checks; tell whether it needs the GPUs for itself."""
+        if self._rounds is None:
+            return False
+        is_resting = self._standing.action is not Action.SERVE or reply.state in _DRAINED
+        self._rounds.hear(
+            reply.check_round,
+            is_allowed=not self._standing.code.startswith(_OWNERS_OWN),
+            is_drained=is_resting and not self._deployments.running,
+        )
+        return self._rounds.holds_gpus
 
     def _failed(self, error: PortalError) -> float:
         self.last_error = error

@@ -13,8 +13,6 @@ from typing import Any
 import aiohttp
 
 from poolhouse_agent import identity, status
-from poolhouse_agent.checks import assemble
-from poolhouse_agent.checks.rounds import Rounds
 from poolhouse_agent.client import PortalClient
 from poolhouse_agent.config import Config
 from poolhouse_agent.engine import http, process
@@ -29,6 +27,8 @@ from poolhouse_agent.nvml.inventory import GpuReport
 from poolhouse_agent.nvml.lookout import Lookout, watching
 from poolhouse_agent.owner.keeper import Owner
 from poolhouse_agent.owner.power import PowerKeeper
+from poolhouse_agent.rounds import assemble
+from poolhouse_agent.rounds.keeper import Rounds
 from poolhouse_agent.session import SessionKeeper
 from poolhouse_agent.state import Membership, State, Wish
 from poolhouse_agent.tunnel.keeper import TunnelKeeper
@@ -141,9 +141,8 @@ async def assembled(state: State, config: Config, *, timing: Timing | None = Non
         owner = Owner(state, config.owner, gpus=lambda: inventory.latest, engines=state.engines)
         parts = assemble.Parts(state, config, client, sessions, inventory, engines, bool(membership.simulate))
         rounds = assemble.rounds(parts, work=deployments)
-        heart = Heart(
-            client, sessions, deployments=deployments, inventory=inventory, state=state, owner=owner, rounds=rounds
-        )
+        heart = Heart(client, sessions, deployments=deployments, inventory=inventory, state=state, owner=owner)
+        heart.measure_with(rounds)
         tunnel = TunnelKeeper(sessions, server=membership.server, serving=deployments, net=net, engines=engines)
         power = PowerKeeper(state, library=config.nvml)
         yield Agent(state, membership, sessions, deployments, heart, tunnel, inventory, owner, power, rounds)

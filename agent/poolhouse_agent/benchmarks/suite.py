@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import aiohttp
+
 from poolhouse_agent.benchmarks import disk, network, together
 from poolhouse_agent.benchmarks.gpus import GpuSuite
 from poolhouse_agent.benchmarks.lengths import Lengths
@@ -30,6 +32,7 @@ class Machine:
     programs: Programs | None
     why_no_programs: str = ""
     exchange: Exchange | None = None
+    http: aiohttp.ClientSession | None = None
 
 
 class Show(Protocol):

@@ -9,8 +9,9 @@ from typing import Any
 from poolhouse_agent import PROTOCOL, VERSION
 from poolhouse_agent.errors import PortalError
 from poolhouse_agent.owner.standing import Standing
-from poolhouse_agent.protocol import frames
+from poolhouse_agent.protocol import frames, rounds
 from poolhouse_agent.protocol.reading import Reader
+from poolhouse_agent.protocol.rounds import WantedRound
 
 _DAY_S = 86_400
 _MAX_DEPLOYMENTS = 64
@@ -88,6 +89,7 @@ class HeartbeatReply:
     messages: tuple[Message, ...]
     server_time: datetime | None = None
     release: str = ""
+    check_round: WantedRound | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +256,7 @@ def read_heartbeat(value: object) -> HeartbeatReply:
         desired=tuple(read_desired(item) for item in reader.items("desired", limit=_MAX_DEPLOYMENTS)),
         messages=tuple(_message(item) for item in reader.items("messages", limit=_MAX_MESSAGES)),
         release=reader.text("release", default="", limit=24),
+        check_round=rounds.read_wanted(reader.table("check_round") or None),
         server_time=_time(reader.text("server_time", default="", limit=64)),
     )
 

@@ -1,0 +1,1 @@
+"""Rounds of checks that the portal asks of a running agent."""
