@@ -14,6 +14,7 @@ from portal.nodes.rules.states import NODE_MOVES
 from portal.nodes.selectors import guests as guest_selectors
 from portal.nodes.selectors import nodes as selectors
 from portal.nodes.selectors.hardware import hardware_of
+from portal.nodes.selectors.placement import verdicts_of
 from portal.nodes.selectors.rows import deployment_row, event_row, node_row
 from portal.nodes.selectors.work import class_note, explain_work
 from portal.nodes.services import guests, lifecycle
@@ -151,6 +152,7 @@ def _context(row: Node) -> dict[str, object]:
         "audits": audits_of(node=row, now=clock.now()),
         "evidence": evidence_of(node=row, with_facts=True),
         "shows_facts": True,
+        "placement": verdicts_of(node=row),
         "can_suspend": NodeState.SUSPENDED in NODE_MOVES[row.state],
         "can_lift": row.state == NodeState.SUSPENDED,
     }

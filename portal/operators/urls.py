@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern
 
-from portal.operators import catalogue, customers, fleet, ledger, overview, payouts, prices, providers
+from portal.operators import catalogue, customers, fleet, ledger, overview, payouts, placement, prices, providers
 
 app_name = "operators"
 urlpatterns: list[URLPattern] = [
@@ -10,6 +10,7 @@ urlpatterns: list[URLPattern] = [
     *providers.urlpatterns,
     *fleet.urlpatterns,
     *catalogue.urlpatterns,
+    *placement.urlpatterns,
     *prices.urlpatterns,
     *payouts.urlpatterns,
     *customers.urlpatterns,

@@ -73,7 +73,11 @@ _ENTRIES: dict[str, list[list[tuple[str, str, str]]]] = {
             ("Nodes", "operators:nodes", "server"),
             ("Customers", "operators:customers", "users"),
         ],
-        [("Models", "operators:models", "boxes"), ("Prices", "operators:prices", "tag")],
+        [
+            ("Models", "operators:models", "boxes"),
+            ("Placement", "operators:placement", "waypoints"),
+            ("Prices", "operators:prices", "tag"),
+        ],
         [("Payout run", "operators:payouts", "banknote"), ("Ledger", "operators:ledger", "book-open")],
         [("Tables", "operator_admin:index", "table-2")],
     ],

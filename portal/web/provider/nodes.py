@@ -19,6 +19,7 @@ from portal.nodes.models import EngineKind, Node, NodeState
 from portal.nodes.rules.deployments import MAX_CONCURRENCY
 from portal.nodes.selectors import nodes as selectors
 from portal.nodes.selectors.hardware import hardware_of
+from portal.nodes.selectors.placement import verdicts_of
 from portal.nodes.selectors.rows import deployment_row, event_row, node_row
 from portal.nodes.selectors.work import class_note, explain_work
 from portal.nodes.services import deployments, lifecycle
@@ -180,6 +181,8 @@ def _node_context(row: Node) -> dict[str, object]:
         "audits": audits_of(node=row, now=clock.now()),
         "evidence": evidence_of(node=row, with_facts=False),
         "shows_facts": False,
+        "placement": verdicts_of(node=row),
+        "can_set_placement": is_open,
         "can_deploy": is_open,
         "can_drain": is_open and not row.is_drain_wanted,
         "can_resume": is_open and row.is_drain_wanted,

@@ -2,12 +2,13 @@
 
 from django.urls import URLPattern
 
-from portal.web.provider import earnings, enrol, nodes, overview, payouts, private_nodes, profile, requests
+from portal.web.provider import earnings, enrol, nodes, overview, payouts, placement, private_nodes, profile, requests
 
 app_name = "provider"
 urlpatterns: list[URLPattern] = [
     *overview.urlpatterns,
     *nodes.urlpatterns,
+    *placement.urlpatterns,
     *private_nodes.urlpatterns,
     *enrol.urlpatterns,
     *earnings.urlpatterns,

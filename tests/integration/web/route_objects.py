@@ -82,6 +82,8 @@ OBJECTS: dict[str, Maker] = {
         "model_id": CatalogModelFactory(plain=True, is_draft=True).pk,
         "move": "activate",
     },
+    "operators:placement-target": lambda world, team: {"model_id": CatalogModelFactory(plain=True).pk},
+    "provider:node-placement": lambda world, team: {"node_id": _node(team).public_id},
     "operators:node": lambda world, team: {"node_id": _node(team).public_id},
     "customer:private-node": lambda world, team: {"node_id": _guest(team.organization)[0].public_id},
     "operators:guest-remove": lambda world, team: _guest_names(*_guest(team.organization)),
