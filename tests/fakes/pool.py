@@ -179,6 +179,9 @@ class Pool:
         self.sessions: list[Any] = []
         self.desired: list[dict[str, Any]] = [desired()]
         self.messages: list[dict[str, str]] = []
+        self.check_round: dict[str, Any] | None = None
+        self.reports: list[Any] = []
+        self.verdicts: list[dict[str, Any]] = []
         self.heartbeat_s = 1
         self.session_s = 600
         self.tunnel_url = ""
@@ -198,6 +201,8 @@ class Pool:
             web.post("/agent/v1/session/challenge", self._challenge),
             web.post("/agent/v1/session", self._session),
             web.post("/agent/v1/heartbeat", self._heartbeat),
+            web.post("/agent/v1/checks/report", self._report),
+            web.post("/agent/v1/checks/echo", self._echo),
             web.get("/agent/v1/tunnel", self._tunnel),
         ])  # fmt: skip
         return application
@@ -208,6 +213,15 @@ class Pool:
             while len(self.tunnels) <= after or self.tunnels[after].hello is None:
                 await asyncio.sleep(0.02)
         return self.tunnels[after]
+
+    async def report(self, condition: Any, timeout_s: float = TIMEOUT_S) -> Any:
+        """Wait for a report on a round of checks that fulfils `condition`."""
+        async with asyncio.timeout(timeout_s):
+            while True:
+                for report in self.reports:
+                    if condition(report):
+                        return report
+                await asyncio.sleep(0.02)
 
     async def heartbeat(self, condition: Any, timeout_s: float = TIMEOUT_S) -> Any:
         """Wait for a heartbeat from now on that fulfils `condition`."""
@@ -287,7 +301,21 @@ class Pool:
         return web.json_response({
             "server_time": "2026-01-01T00:00:00+00:00", "state": "serving", "heartbeat_s": self.heartbeat_s,
             "desired": self.desired, "messages": self.messages,
+            **({"check_round": self.check_round} if self.check_round else {}),
         })  # fmt: skip
+
+    async def _report(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        self.reports.append(body)
+        if self.check_round is None or body["round"] != self.check_round["round"]:
+            return _error(404, "check_round_unknown")
+        if body["state"] != "running":
+            self.check_round = None
+        return web.json_response({"state": body["state"], "verdicts": self.verdicts})
+
+    async def _echo(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        return web.json_response({"padding": "0" * body["answer_characters"]})
 
     async def _tunnel(self, request: web.Request) -> web.StreamResponse:
         if request.headers.get("authorization", "").removeprefix("Bearer ") not in self._bearers:

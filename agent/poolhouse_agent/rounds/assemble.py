@@ -6,7 +6,7 @@ from typing import Any
 
 import aiohttp
 
-from poolhouse_agent.benchmarks import engine_python, exchange
+from poolhouse_agent.benchmarks import engine_python, exchange, lengths
 from poolhouse_agent.benchmarks.programs import Programs, TorchPrograms
 from poolhouse_agent.benchmarks.samples import Inventory
 from poolhouse_agent.benchmarks.suite import Machine
@@ -60,4 +60,5 @@ class Parts:
 
 def rounds(parts: Parts, *, work: Work) -> Rounds:
     """Return the keeper of rounds."""
-    return Rounds(config=parts.config, machine=parts.machine, work=work, report=parts.report)
+    sizes = (lengths.SIMULATED, lengths.SIMULATED) if parts.is_simulated else (lengths.WHOLE, lengths.SHORT)
+    return Rounds(config=parts.config, machine=parts.machine, work=work, report=parts.report, sizes=sizes)

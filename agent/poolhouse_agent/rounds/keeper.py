@@ -61,7 +61,10 @@ class MachineNow(Protocol):
 
 
 class Rounds:
-    """At most one round at a time. While it `holds_gpus`, no engine is to run or to be started."""
+    """At most one round at a time. While it `holds_gpus`, no engine is to run or to be started.
+
+    `sizes` are those of a whole round and of a short one.
+    """
 
     def __init__(
         self,
@@ -70,13 +73,13 @@ class Rounds:
         machine: MachineNow,
         work: Work,
         report: Reporter,
-        sizes: Sequence[lengths.Lengths] = (),
+        sizes: tuple[lengths.Lengths, lengths.Lengths],
     ) -> None:
         self._config = config
         self._machine = machine
         self._work = work
         self._report = report
-        self._whole, self._short = sizes or (lengths.WHOLE, lengths.SHORT)
+        self._whole, self._short = sizes
         self._task: asyncio.Task[None] | None = None
         self._wanted: WantedRound | None = None
         self._over: set[str] = set()

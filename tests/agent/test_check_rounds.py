@@ -1,0 +1,172 @@
+"""A running agent measures itself when the portal asks, and nobody suffers from it."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from poolhouse_agent.checks.result import Status, skipped, trouble
+from poolhouse_agent.owner import book
+from poolhouse_agent.owner.book import Book
+from poolhouse_agent.owner.standing import Pause
+from poolhouse_agent.rounds.keeper import worst
+from poolhouse_agent.runtime import Agent
+from poolhouse_agent.state import State, Wish
+
+from tests.agent.conftest import join, running_agent
+from tests.fakes.pool import CANCEL, Pool
+
+
+def wanted(**changes: Any) -> dict[str, Any]:
+    return {"round": "round_1", "reason": "join", "is_whole": True, **changes}
+
+
+def results(pool: Pool) -> dict[str, Any]:
+    return {f"{one['id']} {one['subject']}".strip(): one for report in pool.reports for one in report["results"]}
+
+
+async def done(pool: Pool, state: str = "done") -> Any:
+    return await pool.report(lambda report: report["state"] == state)
+
+
+async def test_gpus_are_measured_before_the_first_engine_starts(pool: Pool, state: State) -> None:
+    pool.check_round = wanted()
+    await join(pool, state)
+
+    async with running_agent(state) as agent:
+        await done(pool)
+        gpus = [gpu["uuid"] for gpu in agent.inventory.latest.gpus]
+        await (await pool.tunnel()).until_ready()
+
+    measured = results(pool)
+    first = next(report for report in pool.reports if report["results"] and report["percent"] > 0)
+    assert first["doing"] == "1/15 CUDA starts"
+    for uuid in gpus:
+        assert 150_000 < measured[f"gpu.matmul.bf16 {uuid}"]["figure_milli"] < 180_000
+        assert measured[f"gpu.vram {uuid}"]["status"] == "ok"
+        assert measured[f"gpu.soak {uuid}"]["evidence"]["gpu"] == "NVIDIA GeForce RTX 4090"
+    assert measured["gpu.all_reduce"]["status"] == "ok"
+    assert measured["disk.write"]["figure_milli"] > 0
+    assert measured["network.upload"]["figure_milli"] > 0
+    assert measured["system"]["version"] == 1
+    assert [report["state"] for report in pool.reports].count("done") == 1
+    assert max(len(report["results"]) for report in pool.reports) <= 64
+
+
+async def test_while_an_engine_runs_gpus_are_left_alone_and_the_model_is_measured(serving: Agent, pool: Pool) -> None:
+    pool.check_round = wanted(reason="schedule", is_whole=False)
+
+    await done(pool)
+
+    measured = results(pool)
+    assert (measured["gpu.matmul.bf16"]["status"], measured["gpu.matmul.bf16"]["code"]) == ("skip", "gpu_busy")
+    assert measured["engine.smoke acme/demo"]["status"] == "ok"
+    assert measured["engine.concurrency acme/demo"]["figure_milli"] >= 1_000
+    assert len(measured["engine.first_token acme/demo"]["evidence"]["table"]) >= 1
+    assert serving.deployments.reports()[0].state == "ready"
+
+
+async def test_what_a_benchmark_costs_is_not_told_as_work(serving: Agent, pool: Pool) -> None:
+    before = await pool.heartbeat(lambda beat: beat["deployments"][0]["counters"])
+    pool.check_round = wanted(reason="schedule", is_whole=False)
+    await done(pool)
+
+    after = await pool.heartbeat(lambda beat: len(pool.heartbeats) > 0)
+
+    assert after["deployments"][0]["counters"] == before["deployments"][0]["counters"]
+
+
+async def test_a_model_in_use_is_not_measured(serving: Agent, pool: Pool, behave: Callable[[str], None]) -> None:
+    behave("slow")
+    tunnel = await pool.tunnel()
+    stream = await tunnel.begin({"messages": [{"role": "user", "content": "hi"}], "max_tokens": 900, "stream": True})
+    await tunnel.until(lambda: bool(tunnel.answers[stream].frames))
+    pool.check_round = wanted(reason="schedule", is_whole=False)
+
+    await done(pool)
+
+    smoke = results(pool)["engine.smoke acme/demo"]
+    assert (smoke["status"], smoke["code"]) == ("skip", "check_interrupted")
+    await tunnel.send(CANCEL, stream)
+    await tunnel.finish(stream)
+
+
+async def test_a_customers_request_ends_the_measuring(
+    serving: Agent, pool: Pool, behave: Callable[[str], None]
+) -> None:
+    behave("slow")
+    pool.check_round = wanted(reason="schedule", is_whole=False)
+    await pool.report(lambda report: (report["doing"]).endswith("disk"))
+
+    tunnel = await pool.tunnel()
+    stream = await tunnel.begin({"messages": [{"role": "user", "content": "hi"}], "max_tokens": 900, "stream": True})
+    await done(pool)
+
+    smoke = results(pool)["engine.smoke acme/demo"]
+    assert (smoke["status"], smoke["code"]) == ("skip", "check_interrupted")
+    await tunnel.send(CANCEL, stream)
+    await tunnel.finish(stream)
+
+
+async def test_a_drained_node_stops_its_idle_engines_for_a_round_on_demand(
+    serving: Agent, pool: Pool, state: State
+) -> None:
+    state.store_wish(Wish.DRAIN)
+    pool.check_round = wanted(reason="demand")
+
+    await done(pool)
+
+    measured = results(pool)
+    uuid = serving.inventory.latest.gpus[0]["uuid"]
+    assert measured[f"gpu.matmul.bf16 {uuid}"]["status"] == "ok"
+    state.store_wish(Wish.SERVE)
+    await (await pool.tunnel()).until_ready()
+
+
+async def test_a_step_that_fails_does_not_end_the_round_and_the_next_round_is_another(pool: Pool, state: State) -> None:
+    pool.desired = []
+    pool.refuse["checks/echo"] = (503, "portal_error")
+    pool.check_round = wanted()
+    await join(pool, state)
+
+    async with running_agent(state):
+        await done(pool)
+        failed = results(pool)["network.round_trip"]
+        pool.reports.clear()
+        pool.check_round = wanted(round="round_2")
+        await pool.report(lambda report: report["round"] == "round_2")
+
+    assert (failed["status"], failed["code"]) == ("fail", "portal_error")
+    assert {report["round"] for report in pool.reports} == {"round_2"}
+
+
+async def test_an_agent_that_ends_says_that_its_round_was_cut_short(pool: Pool, state: State) -> None:
+    pool.desired = []
+    pool.check_round = wanted()
+    await join(pool, state)
+
+    async with running_agent(state):
+        await pool.report(lambda report: report["state"] == "running")
+
+    ended = pool.reports[-1]
+    assert (ended["state"], ended["code"]) in {("interrupted", "check_interrupted"), ("done", "")}
+    assert ended["round"] == "round_1"
+
+
+async def test_an_owner_who_has_paused_is_left_alone(pool: Pool, state: State) -> None:
+    pool.desired = []
+    pool.check_round = wanted()
+    await join(pool, state)
+    book.store(state, Book({}, Pause(datetime.now(UTC), None)))
+
+    async with running_agent(state) as agent:
+        await pool.heartbeat(lambda beat: beat["wish"] == "drain")
+        await pool.heartbeat(lambda beat: True)
+        assert agent.rounds.holds_gpus is False
+
+    assert pool.reports == []
+
+
+def test_one_result_of_a_check_and_subject_is_told_and_it_is_the_worst() -> None:
+    given = [skipped("disk", "a"), trouble("disk", Status.WARN, "disk_space_low", "b"), skipped("disk", "c")]
+
+    assert [result.detail for result in worst(given)] == ["b"]
