@@ -48,6 +48,11 @@ QWEN_2_5_1_5B: dict[str, Any] = {
     "tie_word_embeddings": True, **_BF16,
 }  # fmt: skip
 
+QWEN_2_5_0_5B: dict[str, Any] = {
+    **QWEN_2_5_1_5B, "hidden_size": 896, "num_hidden_layers": 24, "num_attention_heads": 14,
+    "intermediate_size": 4864,
+}  # fmt: skip
+
 QWEN_2_5_72B_GPTQ: dict[str, Any] = {
     "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_size": 8192, "num_hidden_layers": 80,
     "num_attention_heads": 64, "num_key_value_heads": 8, "intermediate_size": 29696, "vocab_size": 152064,
@@ -147,4 +152,24 @@ BGE_BASE: dict[str, Any] = {
     "architectures": ["BertModel"], "model_type": "bert", "hidden_size": 768, "num_hidden_layers": 12,
     "num_attention_heads": 12, "intermediate_size": 3072, "vocab_size": 30522, "max_position_embeddings": 512,
     "torch_dtype": "float32",
+}  # fmt: skip
+
+GPT_OSS_20B: dict[str, Any] = {
+    **GPT_OSS_120B, "num_hidden_layers": 24, "num_local_experts": 32,
+    "layer_types": ["sliding_attention", "full_attention"] * 12,
+}  # fmt: skip
+
+STARCODER2_3B: dict[str, Any] = {
+    "architectures": ["Starcoder2ForCausalLM"], "model_type": "starcoder2", "hidden_size": 3072,
+    "num_hidden_layers": 30, "num_attention_heads": 24, "num_key_value_heads": 2, "intermediate_size": 12288,
+    "vocab_size": 49152, "max_position_embeddings": 16384, "sliding_window": 4096, "use_bias": True,
+    "tie_word_embeddings": True, **_BF16,
+}  # fmt: skip
+
+# What tests/vllm/make_tiny_model.py makes, and the transcripts were recorded with.
+TINY_CHAT: dict[str, Any] = {
+    "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_size": 128, "num_hidden_layers": 2,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 256, "vocab_size": 512,
+    "max_position_embeddings": 1024, "sliding_window": None, "use_sliding_window": False,
+    "tie_word_embeddings": True, **_BF16,
 }  # fmt: skip
