@@ -251,11 +251,14 @@ async def test_doctor_sees_gpus_and_their_troubles(agent: Agent, tmp_path: Path)
     scenario = build.Scenario(tmp_path / "scenario.txt")
     environ = {"POOLHOUSE_NVML": str(build.build(tmp_path)), "NVML_STUB": str(scenario.path)}
 
+    narrow = await agent.run("doctor", "--json", "--only", "gpu", **environ)
+    scenario.add("gpu1.pcie_width=16")
     healthy = await agent.run("doctor", "--json", "--only", "gpu", **environ)
-    scenario.add("gpu0.lost=1", "gpu1.throttle=0x40")
+    scenario.add("gpu0.lost=1", "gpu1.throttle=0x40", "gpu1.pcie_width=16")
     ailing = await agent.run("doctor", "--json", "--only", "gpu", **environ)
 
-    assert healthy.status == 0
+    assert (narrow.status, healthy.status) == (0, 0)
+    assert [check["code"] for check in narrow.json["checks"]] == ["", "pcie_narrow", ""]
     assert [check["status"] for check in healthy.json["checks"]] == ["ok", "ok", "ok"]
     assert ailing.status == 1
     assert [check["code"] for check in ailing.json["checks"]] == ["gpu_is_lost", "thermal_slowdown", ""]

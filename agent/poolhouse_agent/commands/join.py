@@ -7,9 +7,11 @@ import platform
 import sys
 from pathlib import Path
 
-from poolhouse_agent import addresses, host, identity, session, terminal
+from poolhouse_agent import addresses, config, host, identity, session, terminal
 from poolhouse_agent.client import PortalClient
 from poolhouse_agent.errors import ConfigError
+from poolhouse_agent.nvml import refusal
+from poolhouse_agent.nvml.inventory import Inventory
 from poolhouse_agent.state import Membership, State, Wish
 
 _MAX_TOKEN = 512
@@ -45,6 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
     known = state.membership()
     if known is not None:
         raise ConfigError("already_joined", f"this machine is {known.node} of {known.server}")
+    if not arguments.simulate:
+        _require_servable(arguments.config)
     token = _token(arguments.token_file)
     key = identity.load_or_create(state.key_file)
     membership = asyncio.run(_enrol(key, server, token, arguments.name[:80] or "node", arguments.simulate))
@@ -64,6 +68,13 @@ async def _enrol(key: identity.Identity, server: str, token: str, name: str, sim
             client, key, token=token, name=name, is_simulated=bool(simulate), host=host.facts()
         )
     return Membership(node=enrolled.node, provider=enrolled.provider, server=server, name=name, simulate=simulate)
+
+
+def _require_servable(path: Path) -> None:
+    """Refuse a kind of machine that cannot serve yet, unless it serves by a server of the owner's own."""
+    settings = config.load(path, environ=os.environ)
+    if not settings.external:
+        refusal.require_servable(asyncio.run(Inventory(library=settings.nvml).read()))
 
 
 def _check_profile(text: str) -> None:

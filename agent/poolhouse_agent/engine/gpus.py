@@ -5,12 +5,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from poolhouse_common import gpu_faults
+
 from poolhouse_agent.errors import EngineError
 from poolhouse_agent.nvml.inventory import GpuReport
 
-_UNFIT = frozenset(
-    {"gpu_is_lost", "gpu_reset_required", "gpu_not_found", "mig_enabled", "remap_failed", "ecc_uncorrected"}
-)
+_UNFIT = gpu_faults.UNFIT
+# There are GPUs, and none can be used: an engine without any would be the wrong one.
+_BROKEN = (gpu_faults.UNFIT | gpu_faults.LIBRARY) - {"nvml_library_missing", "container_without_gpu"}
 _FREED_WITHIN_S = 20.0
 _LOOK_S = 2.0
 
@@ -33,6 +35,8 @@ class GpuChoice:
         unfit = {error["detail"]: error["code"] for error in report.errors if error["code"] in _UNFIT}
         present = [str(gpu["uuid"]) for gpu in report.gpus]
         if not present and not listed and not wanted:
+            if broken := next((error for error in report.errors if error["code"] in _BROKEN), None):
+                raise EngineError(broken["code"], broken["detail"])
             return ()
         for uuid in (*listed, *wanted):
             if uuid not in present or uuid in unfit:

@@ -53,6 +53,13 @@ ENTRIES = (
         "Run `nvidia-smi -q` and look at `dmesg | grep -i xid`.",
     ),
     Failure(
+        "not_told",
+        NODE,
+        "Not told",
+        "The agent said nothing of it, and not why; an older agent does not know the question.",
+        "Update the agent.",
+    ),
+    Failure(
         "not_asked",
         NODE,
         "Not asked",
