@@ -13,8 +13,9 @@ from portal.catalog.services import models as catalog_models
 from portal.core.errors import Conflict
 from portal.integrations import bus
 from portal.nodes import locks
-from portal.nodes.models import ChosenBy, Deployment, DesiredState, EngineKind, Node, ObservedState
+from portal.nodes.models import ChosenBy, Deployment, DesiredState, EngineKind, Gpu, Node, ObservedState
 from portal.nodes.rules import deployments as rules
+from portal.nodes.rules import hardware
 from portal.nodes.services import sessions
 from portal.providers.rules import states as provider_rules
 
@@ -58,7 +59,7 @@ def deploy(  # noqa: PLR0913  a deployment is these five facts, by whom, when an
         row = Deployment.objects.filter(node=locked, model=model).first()
         if row is None:
             row = Deployment(node=locked, model=model, created_at=now)
-        elif row.desired == DesiredState.RUNNING:
+        elif row.desired == DesiredState.RUNNING and not _takes_over(row, chosen_by):
             raise DeploymentExists(f"{model.public_id} is already deployed on {locked.name}", param="model")
         row.engine, row.settings, row.max_concurrency = engine, checked, concurrency
         row.desired, row.observed = DesiredState.RUNNING, ObservedState.PENDING
@@ -91,6 +92,11 @@ def retire_model(*, public_id: str, actor: Actor, now: datetime) -> CatalogModel
     return model
 
 
+def _takes_over(row: Deployment, chosen_by: ChosenBy) -> bool:
+    """Tell whether a person makes automatic placement's choice a person's own."""
+    return row.chosen_by == ChosenBy.AUTOMATIC and chosen_by == ChosenBy.PERSON
+
+
 def _require_engine(node: Node, engine: EngineKind) -> None:
     rules.require_engine(
         engine=engine,
@@ -99,6 +105,9 @@ def _require_engine(node: Node, engine: EngineKind) -> None:
             kind=node.provider.kind, has_right=node.provider.may_use_external_engine
         ),
     )
+    if engine == EngineKind.VLLM:
+        present = Gpu.objects.filter(node=node, is_present=True).order_by("index", "uuid")
+        hardware.require_a_kind_that_serves(list(present.values_list("fault_code", flat=True)))
 
 
 def _record(row: Deployment, event: str, *, actor: Actor, now: datetime) -> None:

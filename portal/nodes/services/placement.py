@@ -62,8 +62,13 @@ def run_round(*, demand: Mapping[int, Demand], now: datetime) -> PlacementRound 
             return _hold(policy, now=now)
         found = look(demand=demand, now=now)
         _remember(found, now=now)
-    moves = [*_stops(found, policy, now=now), *_starts(found, policy, now=now)]
+    moves = carry_out(found, policy=policy, now=now)
     return _note(policy, "placement_done", moves, now=now) if moves else None
+
+
+def carry_out(found: Round, *, policy: PlacementPolicy, now: datetime) -> list[dict[str, object]]:
+    """Do what the round decided, each move under its node's lock; return all moves, each with what stood in its way."""
+    return [*_stops(found, policy, now=now), *_starts(found, policy, now=now)]
 
 
 def look(*, demand: Mapping[int, Demand], now: datetime) -> Round:
