@@ -5,6 +5,7 @@ Prints one JSON line a figure with its limit; exits 1 where one is missed.
 
 import argparse
 import json
+import signal
 import sys
 import tempfile
 import time
@@ -26,7 +27,7 @@ SILENCE_S = 180
 _P99_MS = 250.0
 _NODES_A_SECOND = 20
 _RECOVERY_S = 90
-_SETTLE_S = 20
+_GOODBYE_S = 120.0
 _NAME = "fleet"
 
 
@@ -52,7 +53,7 @@ class Trial:
         self._weights = weights
         self._seed = seed
         self._ramp_s = max(10, nodes // _NODES_A_SECOND)
-        self._silent_at_s = self._ramp_s + int(minutes * 60)
+        self._quiet_s = self._ramp_s + int(minutes * 60)
         self._names = [f"sim-{number:05d}" for number in range(nodes)]
 
     def run(self) -> list[tuple[str, float, float | None]]:
@@ -69,12 +70,15 @@ class Trial:
         ground.deploy(self._stack, made["provider"], self._names)
         _note(f"all nodes have joined and are told what to serve; states: {verdict.states()}")
         kinds = verdict.kinds_of(weights=self._weights, nodes=self._nodes, seed=self._seed)
-        self._wait(self._silent_at_s - 2, since)
+        self._wait(self._quiet_s, since)
         before = verdict.standing()
         _note(f"before the silence: {verdict.states()}")
-        self._wait(self._silent_at_s + SILENCE_S - 2, since)
+        self._turn_silence()
+        self._wait(self._quiet_s + SILENCE_S, since)
         _note(f"at the end of the silence: {verdict.states()}")
         during = verdict.standing()
+        self._turn_silence()
+        self._wait(self._quiet_s + SILENCE_S + _RECOVERY_S, since)
         report = self._report()
         after = verdict.standing()
         _note(f"after it: {verdict.states()}")
@@ -103,11 +107,19 @@ class Trial:
         file = home / "tokens"
         file.touch(mode=0o600)
         file.write_text("\n".join(tokens), encoding="utf-8")
-        duration_s = self._silent_at_s + SILENCE_S + _RECOVERY_S
         arguments = ["simulate", "--server", self._stack.public_url, "--nodes", self._nodes, "--tokens-file", file]
         arguments += ["--identities", home / "identities", "--mix", self._weights, "--seed", self._seed, "--json"]
-        arguments += ["--duration", duration_s, "--ramp", self._ramp_s, "--silence", f"{self._silent_at_s}:{SILENCE_S}"]
+        arguments += ["--duration", "24h", "--ramp", self._ramp_s]
         self._stack.start_node(_NAME, ["-m", "poolhouse_agent", *map(str, arguments)])
+
+    def _turn_silence(self) -> None:
+        self._send(signal.SIGUSR1)
+
+    def _send(self, number: int) -> None:
+        process = self._stack.children[_NAME].process
+        if process is None:
+            raise RuntimeError("the simulator was never started")
+        process.send_signal(number)
 
     def _until_enrolled(self) -> None:
         from portal.nodes.models import Node
@@ -122,7 +134,8 @@ class Trial:
 
     def _report(self) -> dict[str, Any]:
         child = self._stack.children[_NAME]
-        waiting.until("the simulator ends", lambda: child.pid is None, timeout_s=_RECOVERY_S * 3)
+        self._send(signal.SIGINT)
+        waiting.until("the simulator ends", lambda: child.pid is None, timeout_s=_GOODBYE_S)
         text = child.log.read_text(encoding="utf-8", errors="replace")
         report: dict[str, Any] = json.loads(text[text.index("\n{\n") :])
         _note(json.dumps(report, indent=1))

@@ -5,7 +5,6 @@ import asyncio
 import logging
 import re
 import resource
-import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,7 +35,8 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         "simulate",
         help="run a whole simulated fleet against a pool",
         description="Runs many simulated nodes in one process, each with a key, session, heartbeat and tunnel of its "
-        "own. The pool sees them as simulated nodes: they serve made-up text.",
+        "own. The pool sees them as simulated nodes: they serve made-up text. SIGUSR1 withholds every message to the "
+        "portal until the next SIGUSR1.",
         epilog=f"{_EXAMPLE} -- kinds: {_kinds()}",
     )
     parser.add_argument("--server", required=True, metavar="URL", help="the pool's address")
@@ -47,7 +47,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     parser.add_argument("--seed", type=int, default=0, help="the same seed draws the same fleet (0)")
     parser.add_argument("--duration", default="10m", metavar="TIME", help="how long, such as 90s or 10m (10m)")
     parser.add_argument("--ramp", default="20s", metavar="TIME", help="over how long the nodes start (20s)")
-    parser.add_argument("--silence", default="", metavar="AT:FOR", help="withhold all messages to the portal meanwhile")
+    parser.add_argument("--pace", type=int, default=1, metavar="N", help="let the nodes' lives go N times faster (1)")
     parser.add_argument("--retire", action="store_true", help="let the fleet leave the pool and delete its identities")
     parser.add_argument("--verbose", action="store_true", help="the nodes' own logs, to stderr")
     parser.add_argument("--json", action="store_true")
@@ -56,6 +56,8 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the fleet, or retire it. Raises AgentError."""
+    from poolhouse_agent.simulate.fleet import fleet
+
     logs.configure(as_json=False, level=logging.INFO if arguments.verbose else logging.CRITICAL)
     server = addresses.portal_url(arguments.server)
     folder = arguments.identities or arguments.state / "fleet"
@@ -63,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         report = asyncio.run(_retire(folder, server))
     else:
         _allow_files(arguments.nodes)
-        report = asyncio.run(_until_stopped(_plan(arguments, server, folder)))
+        report = asyncio.run(fleet.run(_plan(arguments, server, folder), Screen().show))
     if arguments.json:
         terminal.say_json(report)
     else:
@@ -84,9 +86,6 @@ def _plan(arguments: argparse.Namespace, server: str, folder: Path) -> "Plan":
 
     if not 1 <= arguments.nodes <= _MAX_NODES:
         raise ConfigError("config_invalid", f"--nodes is from 1 to {_MAX_NODES}")
-    begin, separator, length = arguments.silence.partition(":")
-    if bool(arguments.silence) != bool(separator):
-        raise ConfigError("config_invalid", f"--silence is AT:FOR, such as 10m:3m, not {arguments.silence!r}")
     return Plan(
         server=server,
         folder=folder,
@@ -95,8 +94,7 @@ def _plan(arguments: argparse.Namespace, server: str, folder: Path) -> "Plan":
         seed=arguments.seed,
         duration_s=_seconds(arguments.duration),
         ramp_s=_seconds(arguments.ramp),
-        silent_from_s=_seconds(begin or "0"),
-        silent_for_s=_seconds(length or "0"),
+        pace=float(max(1, arguments.pace)),
         tokens=_tokens(arguments.tokens_file),
     )
 
@@ -125,17 +123,6 @@ def _allow_files(nodes: int) -> None:
         raise ConfigError("config_invalid", f"{nodes} nodes need {wanted} open files, this system allows {hard}")
     if soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-async def _until_stopped(plan: "Plan") -> dict[str, Any]:
-    """Run the fleet; a signal ends it early, with the report of what was seen."""
-    from poolhouse_agent.simulate.fleet import fleet
-
-    screen = Screen()
-    stopped = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    return await fleet.run(plan, screen.show, stopped=stopped)
 
 
 async def _retire(folder: Path, server: str) -> dict[str, Any]:

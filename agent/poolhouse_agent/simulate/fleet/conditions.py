@@ -2,20 +2,20 @@
 
 import asyncio
 import random
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from poolhouse_agent.simulate.fleet.kinds import Kind, Rhythm
 
-Clock = Callable[[], float]
-
 
 @dataclass(slots=True)
 class Weather:
-    """What befalls the whole fleet: from `silent_from_s` for `silent_for_s` seconds nothing reaches the portal."""
+    """What befalls the whole fleet: while `is_silent` nothing reaches the portal.
 
-    silent_from_s: float = 0.0
-    silent_for_s: float = 0.0
+    `pace` is how many times faster than usual the nodes' own lives go.
+    """
+
+    pace: float = 1.0
+    is_silent: bool = False
     began_at: float = field(default_factory=lambda: asyncio.get_running_loop().time())
 
     @property
@@ -23,10 +23,9 @@ class Weather:
         """How long the fleet has been at it."""
         return asyncio.get_running_loop().time() - self.began_at
 
-    @property
-    def is_silent(self) -> bool:
-        """Whether the portal hears nothing now."""
-        return 0.0 <= self.elapsed_s - self.silent_from_s < self.silent_for_s
+    def turn(self) -> None:
+        """Begin a silence, or end it."""
+        self.is_silent = not self.is_silent
 
 
 class Conditions:
@@ -43,8 +42,8 @@ class Conditions:
 
     @property
     def age_s(self) -> float:
-        """How long the node has lived."""
-        return self.weather.elapsed_s - self._began_s
+        """How long the node has lived, in seconds of its own life."""
+        return (self.weather.elapsed_s - self._began_s) * self.weather.pace
 
     @property
     def has_network(self) -> bool:
@@ -75,11 +74,7 @@ class Conditions:
         if rhythm is None:
             await asyncio.get_running_loop().create_future()
             return
-        await asyncio.sleep(rhythm.next_change_s(self._at_s(rhythm)))
-
-    def is_on(self, rhythm: Rhythm | None) -> bool:
-        """Whether the rhythm is in its good time; always where there is none."""
-        return self._is_on(rhythm)
+        await asyncio.sleep(rhythm.next_change_s(self._at_s(rhythm)) / self.weather.pace)
 
     def _is_on(self, rhythm: Rhythm | None) -> bool:
         return rhythm is None or rhythm.is_on(self._at_s(rhythm))

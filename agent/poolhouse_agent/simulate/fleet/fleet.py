@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import signal
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -37,8 +38,7 @@ class Plan:
     seed: int = 0
     duration_s: float = 600.0
     ramp_s: float = 20.0
-    silent_from_s: float = 0.0
-    silent_for_s: float = 0.0
+    pace: float = 1.0
     tokens: Sequence[str] = field(default=(), repr=False)
 
 
@@ -49,13 +49,13 @@ class Fleet:
         self._plan = plan
         self._shared = shared
         self._identities = Identities(plan.folder)
-        self._weather = Weather(silent_from_s=plan.silent_from_s, silent_for_s=plan.silent_for_s)
+        self.weather = Weather(pace=plan.pace)
         self._nodes: list[SimulatedNode] = []
 
     async def run(self, watch: Callable[[dict[str, Any]], None], *, stopped: asyncio.Event) -> dict[str, Any]:
         """Live through the plan, or until `stopped`; return the report. Raises ConfigError, PortalError."""
         members = await self._join()
-        self._weather.began_at = asyncio.get_running_loop().time()
+        self.weather.began_at = asyncio.get_running_loop().time()
         drawn = mix.draw(self._plan.weights, nodes=self._plan.nodes, seed=self._plan.seed)
         lives = asyncio.create_task(self._live(list(zip(members, drawn, strict=True))))
         ending: asyncio.Future[Any] = asyncio.ensure_future(stopped.wait())
@@ -73,13 +73,13 @@ class Fleet:
         return report
 
     def _left_s(self) -> float:
-        return self._plan.duration_s - self._weather.elapsed_s
+        return self._plan.duration_s - self.weather.elapsed_s
 
     def report(self) -> dict[str, Any]:
         """Where the fleet stands now."""
         return {
-            "elapsed_s": round(self._weather.elapsed_s, 1),
-            "is_silenced": self._weather.is_silent,
+            "elapsed_s": round(self.weather.elapsed_s, 1),
+            "is_silenced": self.weather.is_silent,
             "nodes": {
                 "total": len(self._nodes),
                 "tunnels": sum(node.has_tunnel for node in self._nodes),
@@ -104,7 +104,7 @@ class Fleet:
         return [member for member in members if member is not None]
 
     async def _join_some(self, work: Iterator[tuple[int, str]]) -> list[tuple[int, Member]]:
-        conditions = Conditions(kinds.find("healthy"), self._weather, seed="")
+        conditions = Conditions(kinds.find("healthy"), self.weather, seed="")
         client = Link(
             self._plan.server, transport=self._shared.transport, conditions=conditions, figures=self._shared.figures
         )
@@ -117,7 +117,7 @@ class Fleet:
         async with asyncio.TaskGroup() as group:
             for number, (member, kind) in enumerate(cast):
                 for twin in range(2 if kind.has_twin else 1):
-                    conditions = Conditions(kind, self._weather, seed=f"{self._plan.seed}/{number}/{twin}")
+                    conditions = Conditions(kind, self.weather, seed=f"{self._plan.seed}/{number}/{twin}")
                     node = SimulatedNode(member, conditions, self._shared)
                     self._nodes.append(node)
                     group.create_task(node.run())
@@ -134,7 +134,15 @@ async def shared_by_all(server: str) -> AsyncIterator[Shared]:
         yield Shared(SharedTransport(transport), net, engines, Figures())
 
 
-async def run(plan: Plan, watch: Callable[[dict[str, Any]], None], *, stopped: asyncio.Event) -> dict[str, Any]:
-    """Run a fleet as planned, or until `stopped`; return its report. Raises ConfigError, PortalError."""
+async def run(plan: Plan, watch: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    """Run a fleet as planned; return its report. Raises ConfigError, PortalError.
+
+    SIGTERM and SIGINT end it early. SIGUSR1 withholds all messages to the portal until the next one.
+    """
+    stopped, loop = asyncio.Event(), asyncio.get_running_loop()
     async with shared_by_all(plan.server) as shared:
-        return await Fleet(plan, shared).run(watch, stopped=stopped)
+        fleet = Fleet(plan, shared)
+        loop.add_signal_handler(signal.SIGUSR1, fleet.weather.turn)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stopped.set)
+        return await fleet.run(watch, stopped=stopped)

@@ -30,7 +30,7 @@ class Link(PortalClient):
     """One node's client."""
 
     def __init__(
-        self, server: str, *, transport: httpx.AsyncBaseTransport, conditions: Conditions, figures: Figures
+        self, server: str, *, transport: httpx.AsyncBaseTransport | None, conditions: Conditions, figures: Figures
     ) -> None:
         super().__init__(server, transport=transport)
         self._conditions = conditions

@@ -6,7 +6,9 @@ from poolhouse_agent.errors import ConfigError
 from poolhouse_agent.simulate.fleet import kinds
 from poolhouse_agent.simulate.fleet.kinds import Kind
 
-DEFAULT = "healthy=80,flapping=4,slow=3,cheating=2,broken=3,lost-gpu=2,skewed=2,cloned=1,quiet=1,restarting=1,leaving=1"
+DEFAULT = (
+    "healthy=80,flapping=4,slow=3,cheating=2,broken=2,mig=2,lost-gpu=2,skewed=1,cloned=1,quiet=1,restarting=1,leaving=1"
+)
 _MAX_WEIGHT = 1_000_000
 
 

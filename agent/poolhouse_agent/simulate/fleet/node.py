@@ -7,10 +7,10 @@ import aiohttp
 import httpx
 
 from poolhouse_agent.config import Config
-from poolhouse_agent.engine.choose import Workshop
-from poolhouse_agent.engine.deployment import Timing
 from poolhouse_agent.engine.deployments import Deployments
 from poolhouse_agent.engine.gpus import GpuChoice
+from poolhouse_agent.engine.timing import Timing
+from poolhouse_agent.engine.workshop import Workshop
 from poolhouse_agent.errors import PortalError
 from poolhouse_agent.heartbeat import Heart
 from poolhouse_agent.nvml.inventory import GpuReport
@@ -105,7 +105,11 @@ class SimulatedNode:
             conditions=self._conditions,
             figures=shared.figures,
         )
-        wait = {"superseded_wait_s": _TWIN_WAIT_S} if self._conditions.kind.has_twin else {}
+        wait = (
+            {"superseded_wait_s": _TWIN_WAIT_S / self._conditions.weather.pace}
+            if self._conditions.kind.has_twin
+            else {}
+        )
         sessions = SessionKeeper(client, member.identity, node=member.membership.node, **wait)
         inventory = FleetInventory(self._conditions, node=member.membership.node)
         deployments = Deployments(self._workshop(), timing=_TIMING)

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from poolhouse_agent.config import Config
-from poolhouse_agent.engine.choose import Workshop
 from poolhouse_agent.engine.deployments import Deployments
 from poolhouse_agent.engine.gpus import GpuChoice
+from poolhouse_agent.engine.workshop import Workshop
 from poolhouse_agent.errors import PortalError
 from poolhouse_agent.heartbeat import Heart
 from poolhouse_agent.nvml.inventory import GpuReport
