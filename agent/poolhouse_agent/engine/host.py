@@ -137,7 +137,8 @@ def _wait(order: Order, leader: int) -> int:
     """Wait for the leader's end, ask it to end where that is wanted; return its exit status (negative: a signal)."""
     kill_at: float | None = None
     while True:
-        pause_s = _LOOK_S if kill_at is None else min(_LOOK_S, max(0.05, kill_at - time.monotonic()))
+        look_s = min(_LOOK_S, order.lease_s / 2)
+        pause_s = look_s if kill_at is None else min(look_s, max(0.05, kill_at - time.monotonic()))
         got = signal.sigtimedwait({signal.SIGCHLD, signal.SIGTERM, signal.SIGINT}, pause_s)
         status = _collect(leader)
         if status is not None:

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from poolhouse_agent.simulate import behaviours
 from poolhouse_agent.simulate.behaviours import Behaviour
-from poolhouse_agent.simulate.server import Options, Server
+from poolhouse_agent.simulate.server import VERSION, Options, Server
 
 
 def main() -> None:
@@ -22,6 +22,7 @@ def main() -> None:
         tokens_per_second=arguments.tokens_per_second,
         embedding_dimensions=arguments.embedding_dimensions,
         api_key=os.environ.get("VLLM_API_KEY", ""),
+        version=arguments.version,
     )
     fixed = behaviours.find(arguments.behaviour)
 
@@ -56,6 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--max-num-seqs", type=int, default=16)
     parser.add_argument("--tokens-per-second", type=int, default=200)
     parser.add_argument("--embedding-dimensions", type=int, default=0, help="serve embeddings of this length instead")
+    parser.add_argument("--version", default=VERSION, help="the version of vLLM that it says it is")
     return parser
 
 

@@ -22,7 +22,7 @@ _CHARACTERS_PER_TOKEN = 13
 _BUSY = (
     "The engine is currently busy and cannot accept new requests. Please try again later or on a different instance."
 )
-_VERSION = "0.32.0"
+VERSION = "0.32.0"
 MAX_BODY_BYTES = 64 << 20
 
 
@@ -36,6 +36,7 @@ class Options:
     tokens_per_second: int
     api_key: str = ""
     embedding_dimensions: int = 0
+    version: str = VERSION
 
 
 class Server:
@@ -82,7 +83,7 @@ class Server:
         return web.Response()
 
     async def _version(self, _request: web.Request) -> web.Response:
-        return web.json_response({"version": _VERSION})
+        return web.json_response({"version": self._options.version})
 
     async def _metrics(self, _request: web.Request) -> web.Response:
         return web.Response(text=self.engine.counters.page(), content_type="text/plain")

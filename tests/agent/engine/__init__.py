@@ -1,0 +1,1 @@
+"""Engine care: start, watch, adopt, change, end."""
