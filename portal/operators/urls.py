@@ -2,13 +2,25 @@
 
 from django.urls import URLPattern
 
-from portal.operators import catalogue, customers, fleet, ledger, overview, payouts, placement, prices, providers
+from portal.operators import (
+    catalogue,
+    customers,
+    fleet,
+    ledger,
+    overview,
+    payouts,
+    placement,
+    prices,
+    providers,
+    releases,
+)
 
 app_name = "operators"
 urlpatterns: list[URLPattern] = [
     *overview.urlpatterns,
     *providers.urlpatterns,
     *fleet.urlpatterns,
+    *releases.urlpatterns,
     *catalogue.urlpatterns,
     *placement.urlpatterns,
     *prices.urlpatterns,

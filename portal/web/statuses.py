@@ -36,6 +36,7 @@ _STATUSES = {
     "enrolled": Status("Pending", "clock", _NEUTRAL),
     "expired": Status("Expired", "clock", _NEUTRAL),
     "failed": Status("Failed", "x", _CRIT),
+    "halted": Status("Halted", "pause", _WARN),
     "held": Status("Held", "pause", _WARN),
     "identified": Status("Identified", "check", _OK),
     "in_order": Status("In order", "check", _OK),
@@ -46,6 +47,7 @@ _STATUSES = {
     "node_fault": Status("Node fault", "x", _CRIT),
     "node_timeout": Status("Node timed out", "clock", _CRIT),
     "not_started": Status("Not started", "minus", _NEUTRAL),
+    "offered": Status("Offered", "check", _OK),
     "offline": Status("Offline", "x", _CRIT),
     "onboarding": Status("Onboarding", "clock", _INFO),
     "open": Status("Open", "clock", _INFO),
@@ -77,6 +79,7 @@ _STATUSES = {
     "unsupported": Status("Not supported", "ban", _CRIT),
     "used": Status("Used", "check", _NEUTRAL),
     "waiting_funds": Status("Waiting for funds", "clock", _WARN),
+    "withdrawn": Status("Withdrawn", "archive", _NEUTRAL),
 }
 
 

@@ -13,6 +13,7 @@ from poolhouse_agent.updates.fetching import Release
 _BUILD_S = 1800
 _WORDS = 300
 _COMPLETE = ".complete"
+_QUIETLY = ("--disable-pip-version-check", "--no-input", "--quiet")
 
 
 def build(installed: Installation, release: Release) -> Path:
@@ -56,8 +57,8 @@ def _is_complete(venv: Path, release: Release) -> bool:
 def _fill(venv: Path, release: Release) -> None:
     """Make the venv and prove that the program in it starts. Raises OSError, SubprocessError."""
     venv.parent.mkdir(parents=True, exist_ok=True)
-    _call(sys.executable, "-m", "venv", str(venv))
-    pip = [str(venv / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--no-input", "--quiet", "install"]
+    _call(sys.executable, "-m", "venv", "--without-pip", str(venv))  # the release brings its own, pinned like the rest
+    pip = [sys.executable, "-m", "pip", "--python", str(venv / "bin" / "python"), *_QUIETLY, "install"]
     with tempfile.TemporaryDirectory(prefix="poolhouse-") as folder:
         wheel, requirements = Path(folder) / release.manifest.wheel.name, Path(folder) / "requirements.txt"
         wheel.write_bytes(release.wheel)

@@ -85,7 +85,7 @@ def spread() -> Mapping[str, Spread]:
         NodeUpdates.objects.exclude(tried="")
         .order_by("tried")
         .values_list("tried")
-        .annotate(Count("node"), Count("node", filter=~Q(code="")))
+        .annotate(total=Count("node"), failed=Count("node", filter=~Q(code="")))
     )
     tried = {version: (total, failed) for version, total, failed in counted}
     return {version: Spread(running.get(version, 0), *tried.get(version, (0, 0))) for version in {*running, *tried}}

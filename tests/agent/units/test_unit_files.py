@@ -22,7 +22,8 @@ def rendered(folder: Path, *, is_user: bool = False) -> Path:
     for name in ("poolhouse-agent", "python"):
         program.with_name(name).write_text("#!/bin/sh\n", encoding="ascii")
         program.with_name(name).chmod(0o755)
-    (folder / "current").symlink_to("versions/1")
+    for link in ("current", "updater"):
+        (folder / link).symlink_to("versions/1")
     (folder / "release.json").write_text("{}", encoding="ascii")
     units = folder / "units"
     units.mkdir()

@@ -6,7 +6,7 @@ Add one line when you add a route with arguments; tests/integration/web/test_rou
 from collections.abc import Callable
 
 from portal.accounts.models import Organization
-from portal.nodes.models import Node
+from portal.nodes.models import AgentRelease, Node
 from portal.payouts.models import Payout
 from portal.providers.models import Provider
 from tests.factories.accounts import ApiKeyFactory, InvitationFactory, ProjectFactory
@@ -16,6 +16,7 @@ from tests.factories.metering import usage_record
 from tests.factories.nodes import DeploymentFactory, EnrolmentTokenFactory, NodeFactory, NodeGuestFactory
 from tests.factories.payouts import PayoutFactory, TopUpFactory
 from tests.factories.providers import ProviderFactory
+from tests.factories.releases import AgentReleaseFactory
 from tests.world import Team, World
 
 Maker = Callable[[World, Team], dict[str, object]]
@@ -46,6 +47,10 @@ def _payout(world: World) -> Payout:
     return Payout.objects.filter(provider=world.provider).first() or PayoutFactory(provider=world.provider)
 
 
+def _release() -> AgentRelease:
+    return AgentReleaseFactory()
+
+
 OBJECTS: dict[str, Maker] = {
     "account_confirm_email": lambda world, team: {"key": "unknown"},
     "account_reset_password_from_key": lambda world, team: {"uidb36": "1", "key": "unknown"},
@@ -64,6 +69,9 @@ OBJECTS: dict[str, Maker] = {
     "customer:topup": lambda world, team: {"topup": TopUpFactory(organization=team.organization).public_id},
     "mfa_edit_webauthn": lambda world, team: {"pk": 1},
     "mfa_remove_webauthn": lambda world, team: {"pk": 1},
+    "agent-release-file": lambda world, team: {"version": _release().version, "name": "manifest.json"},
+    "operators:release": lambda world, team: {"version": _release().version},
+    "operators:release-stop": lambda world, team: {"version": _release().version, "how": "halt"},
     "operators:model-prices": lambda world, team: {"model_id": PricedModelFactory().pk},
     "operators:payout": lambda world, team: {"payout": _payout(world).public_id},
     "operators:payout-act": lambda world, team: {"payout": _payout(world).public_id},
