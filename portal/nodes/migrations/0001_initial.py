@@ -132,6 +132,7 @@ class Migration(migrations.Migration):
                 ("report", models.JSONField(default=dict)),
                 ("is_present", models.BooleanField(default=True)),
                 ("unread_code", models.CharField(blank=True, max_length=48)),
+                ("fault_code", models.CharField(blank=True, max_length=48)),
                 ("first_seen_at", models.DateTimeField()),
                 ("last_seen_at", models.DateTimeField()),
                 (

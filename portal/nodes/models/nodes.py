@@ -93,6 +93,7 @@ class Gpu(models.Model):
     """One GPU as the node reports it: a claim until a check has demanded work of it.
 
     `unread_code` says why `report` is out of date: the GPU, or the library, cannot be read at the moment.
+    `fault_code` says why no new work may be given to it.
     """
 
     node = models.ForeignKey(Node, on_delete=models.PROTECT, related_name="gpus")
@@ -105,6 +106,7 @@ class Gpu(models.Model):
     report = models.JSONField(default=dict)
     is_present = models.BooleanField(default=True)
     unread_code = models.CharField(max_length=48, blank=True)
+    fault_code = models.CharField(max_length=48, blank=True)
     first_seen_at = models.DateTimeField()
     last_seen_at = models.DateTimeField()
 

@@ -2,9 +2,16 @@
 
 from collections.abc import Iterable, Sequence
 
-from poolhouse_common import gpu_faults
+from poolhouse_common import failures, gpu_faults
 
+from portal.core.errors import Conflict
 from portal.nodes.rules.beats import GpuClaim, GpuError
+
+
+class GpusCannotServe(Conflict):
+    """No GPU of the machine is of a kind that can serve."""
+
+    code = "gpus_cannot_serve"
 
 
 def blocking(claims: Sequence[GpuClaim], errors: Sequence[GpuError]) -> tuple[str, ...]:
@@ -20,6 +27,18 @@ def unreadable_library(claims: Sequence[GpuClaim], errors: Sequence[GpuError]) -
     if claims:
         return ""
     return next((error.code for error in errors if error.code in gpu_faults.LIBRARY), "")
+
+
+def unfit_by_gpu(errors: Iterable[GpuError]) -> dict[str, str]:
+    """Return the first fault of each GPU that keeps new work from it."""
+    return faults_by_gpu(error for error in errors if error.code in gpu_faults.UNFIT)
+
+
+def require_a_kind_that_serves(faults: Sequence[str]) -> None:
+    """Raise GpusCannotServe where every GPU of a machine is of a kind that cannot serve yet; none at all is none."""
+    if faults and all(fault in gpu_faults.REFUSALS for fault in faults):
+        known = failures.explain(faults[0])
+        raise GpusCannotServe(f"{known.title}: {known.cause}", param="engine", fix=known.fix)
 
 
 def faults_by_gpu(errors: Iterable[GpuError]) -> dict[str, str]:

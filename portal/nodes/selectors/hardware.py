@@ -57,6 +57,7 @@ class GpuCard:
     load: str
     state: str
     unread: Explained | None
+    fault: Explained | None
     notes: tuple[Explained, ...]
     groups: tuple[Group, ...]
     slices: tuple[SliceRow, ...]
@@ -132,6 +133,7 @@ def _card(gpu: Gpu, twins: tuple[str, ...]) -> GpuCard:
         load=wording.text("utilization_percent", values) if is_current else "",
         state=state,
         unread=explained(gpu.unread_code) if gpu.unread_code else None,
+        fault=explained(gpu.fault_code) if gpu.fault_code else None,
         notes=tuple(explained(code) for code in gpu_faults.notes(values)) if is_current else (),
         groups=_groups(wording.GPU, values, missing),
         slices=tuple(_slice(one) for one in gpu.report.get("instances", [])),

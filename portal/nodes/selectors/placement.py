@@ -76,7 +76,7 @@ def node_facts() -> list[NodeFact]:
     nodes = list(Node.objects.exclude(state__in=states.CLOSED_STATES).select_related("placement").order_by("id"))
     gpus: dict[int, list[GpuFact]] = {}
     faults = {node.pk: _faulty(node) for node in nodes}
-    for gpu in Gpu.objects.filter(node__in=nodes, is_present=True).order_by("index", "uuid"):
+    for gpu in Gpu.objects.filter(node__in=nodes, is_present=True, fault_code="").order_by("index", "uuid"):
         if gpu.memory_bytes and gpu.uuid not in faults[gpu.node_id]:
             planned = PlannedGpu(gpu.name, gpu.memory_bytes, gpu.compute_capability)
             gpus.setdefault(gpu.node_id, []).append(GpuFact(gpu.uuid, planned))

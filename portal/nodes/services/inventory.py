@@ -10,7 +10,7 @@ from portal.nodes.rules.beats import GpuClaim, GpuError
 
 _FIELDS = [
     "index", "name", "memory_bytes", "driver", "compute_capability", "report", "is_present", "unread_code",
-    "last_seen_at",
+    "fault_code", "last_seen_at",
 ]  # fmt: skip
 
 
@@ -22,9 +22,9 @@ def take(*, node: Node, claims: Sequence[GpuClaim], errors: Sequence[GpuError], 
     if code := hardware.unreadable_library(claims, errors):
         return Gpu.objects.filter(node=node, is_present=True).update(unread_code=code[:48]) > 0
     present = {claim.uuid: claim for claim in claims}
-    faults = hardware.faults_by_gpu(errors)
+    faults, unfit = hardware.faults_by_gpu(errors), hardware.unfit_by_gpu(errors)
     Gpu.objects.bulk_create(
-        [_row(node, claim, now=now) for _, claim in sorted(present.items())],
+        [_row(node, claim, fault=unfit.get(uuid, ""), now=now) for uuid, claim in sorted(present.items())],
         update_conflicts=True,
         unique_fields=["node", "uuid"],
         update_fields=_FIELDS,
@@ -36,7 +36,7 @@ def take(*, node: Node, claims: Sequence[GpuClaim], errors: Sequence[GpuError], 
     return bool(present)
 
 
-def _row(node: Node, claim: GpuClaim, *, now: datetime) -> Gpu:
+def _row(node: Node, claim: GpuClaim, *, fault: str, now: datetime) -> Gpu:
     kept = readings.gpu(claim.values, claim.missing)
     memory = claim.memory_bytes
     if memory is not None and not 0 < memory <= readings.MAX_MEMORY_BYTES:
@@ -52,6 +52,7 @@ def _row(node: Node, claim: GpuClaim, *, now: datetime) -> Gpu:
         report={"values": kept.values, "missing": kept.missing, "instances": [asdict(one) for one in claim.instances]},
         is_present=True,
         unread_code="",
+        fault_code=fault,
         first_seen_at=now,
         last_seen_at=now,
     )
