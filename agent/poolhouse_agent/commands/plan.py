@@ -11,7 +11,7 @@ from pathlib import Path
 from poolhouse_common import artefacts, gpu_faults, planner
 from poolhouse_common.planner import report
 
-from poolhouse_agent import config, terminal
+from poolhouse_agent import config, logs, terminal
 from poolhouse_agent.errors import AgentError, ConfigError
 from poolhouse_agent.nvml.inventory import GpuReport, Inventory
 from poolhouse_agent.state import State
@@ -36,6 +36,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the plan: 0 where it fits, 1 where it does not. Raises AgentError where none can be made."""
+    logs.keep_off_terminal()
     settings = config.load(arguments.config, environ=os.environ)
     folder = Path(arguments.model)
     try:

@@ -32,7 +32,7 @@ _LEAST_UTILIZATION = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The answer. `budget` is of the smallest GPU used; `reasons` say why it does not fit, empty where it does.
+    """The answer. `budget` is of one of the equal GPUs used; `reasons` say why it does not fit, empty where it does.
 
     `max_concurrency` is how many requests of the full context fit, `max_context` the longest single request.
     """
@@ -58,22 +58,34 @@ class Plan:
 
 
 def plan(*, shape: ModelShape, gpus: Sequence[Gpu], wish: Wish = WISH) -> Plan:
-    """Return whether the wish fits, on the fewest of the GPUs where the wish names no number.
+    """Return whether the wish fits, on the fewest equal GPUs where the wish names no number.
 
     Raises GpusRefused where there is no GPU, and ValueError for a wish that makes no sense.
     """
     if not gpus:
         raise GpusRefused("gpus_missing", "there is no GPU to plan for")
     _require_sense(wish)
-    largest = sorted(gpus, key=lambda gpu: gpu.memory_bytes, reverse=True)
-    sizes = [wish.tensor_parallel] if wish.tensor_parallel else usable_sizes(shape, len(largest)) or [1]
-    answers = [_plan_on(shape, largest, wish, size) for size in sizes]
-    fitting = (answer for answer in answers if answer.fits)
-    return next(fitting, None) or max(answers, key=lambda answer: (answer.max_concurrency, answer.budget.cache))
+    answers = [
+        _plan_on(shape, alike, wish, size)
+        for alike in _alike(gpus)
+        for size in ([wish.tensor_parallel] if wish.tensor_parallel else usable_sizes(shape, len(alike)) or [1])
+    ]
+    fitting = [answer for answer in answers if answer.fits]
+    if fitting:
+        return min(fitting, key=lambda answer: (answer.tensor_parallel, answer.gpus[0].memory_bytes))
+    return max(answers, key=lambda answer: (answer.max_concurrency, answer.budget.cache, len(answer.gpus)))
 
 
-def _plan_on(shape: ModelShape, largest: Sequence[Gpu], wish: Wish, size: int) -> Plan:
-    used = tuple(largest[:size])
+def _alike(gpus: Sequence[Gpu]) -> list[list[Gpu]]:
+    """The GPUs by kind: an engine spans equal GPUs only, or the largest would wait for the smallest."""
+    found: dict[Gpu, list[Gpu]] = {}
+    for gpu in gpus:
+        found.setdefault(gpu, []).append(gpu)
+    return list(found.values())
+
+
+def _plan_on(shape: ModelShape, alike: Sequence[Gpu], wish: Wish, size: int) -> Plan:
+    used = tuple(alike[:size])
     context = wish.context or shape.context_tokens
     load = Load(
         context, wish.concurrency, size, kv_dtype=wish.kv_dtype, utilization=wish.utilization,

@@ -56,15 +56,16 @@ def _fewer_requests(answer: Plan, gpus: Sequence[Gpu], wish: Wish) -> Iterator[S
 
 
 def _other_spread(answer: Plan, gpus: Sequence[Gpu], wish: Wish) -> Iterator[Suggestion]:
-    """The fewest GPUs like the smallest one used that hold it: those that are there first, then those that are not."""
+    """The fewest GPUs that hold it: those that are there first, then more of the kind that was planned with."""
     like = answer.gpus[-1]
+    there = sum(gpu == like for gpu in gpus)
     for size in SIZES:
-        missing = max(0, size - len(gpus))
+        missing = max(0, size - there)
         tried = plan(shape=answer.shape, gpus=[*gpus, *[like] * missing], wish=replace(wish, tensor_parallel=size))
         if tried.fits and size != answer.tensor_parallel:
-            text = f"{size} GPUs" if size > 1 else "1 GPU"
-            have = "" if not missing else f", {missing} more {like.name} than there {'are' if len(gpus) > 1 else 'is'}"
-            yield Suggestion("more_gpus" if missing else "other_gpus", f"spread over {text}{have}", tried)
+            text = f"spread over {size} x {tried.gpus[-1].name}"
+            have = f", {missing} more than there {'are' if there > 1 else 'is'}" if missing else ""
+            yield Suggestion("more_gpus" if missing else "other_gpus", text + have, tried)
             return
 
 

@@ -84,7 +84,7 @@ def test_what_does_not_fit_says_why_and_what_would(world: World, catalogue):
 
     assert "Unknown Its memory is not known: the operator has not stored its config.json." in text
     assert "Embed It fits; what it would earn cannot be estimated for such requests." in text
-    assert "What would fit: spread over 8 GPUs, 7 more RTX 3090 than there is." in text
+    assert "What would fit: spread over 8 x RTX 3090, 7 more than there is" in text
     assert "No price of electricity was given. $0.30 a kilowatt hour is assumed." in text
 
 
