@@ -11,6 +11,7 @@ from poolhouse_agent.engine.process import Command
 from poolhouse_agent.errors import EngineError
 
 NETWORK = "poolhouse-engines"
+ID_FILE = "container.id"  # by it the owner's own processes are told from the engine's, which are not ours by descent
 _DRIVER = "bridge"
 _PIDS = "8192"
 _OF_THE_TOOL = frozenset({"PATH", "HOME", "DOCKER_HOST", "DOCKER_CONTEXT", "CONTAINER_HOST", "XDG_RUNTIME_DIR"})
@@ -36,8 +37,10 @@ def contained(command: Command, around: Around) -> Command:
     name = f"poolhouse-{around.folder.name}-{secrets.token_hex(4)}"
     home = command.environ["HOME"]
     passed = set(command.environ) - _OF_THE_TOOL
+    id_file = around.folder / ID_FILE
+    id_file.unlink(missing_ok=True)
     argv = [
-        tool, "run", "--rm", "--init", "--name", name, "--label", "poolhouse.engine=1",
+        tool, "run", "--rm", "--init", "--name", name, "--label", "poolhouse.engine=1", "--cidfile", str(id_file),
         "--network", NETWORK, "--publish", f"127.0.0.1:{around.port}:{around.port}",
         "--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--pids-limit", _PIDS,
         "--shm-size", _SHARED_MEMORY, "--pull", "never", "--entrypoint", "vllm",

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +11,13 @@ from typing import Any
 from poolhouse_agent.owner.rules import OwnerRules
 
 _PROC = Path("/proc")
+# Written by the room of engines, which stands above this one.
+NOTE, ID_FILE = "process.json", "container.id"
 _OUR_UNITS = ("poolhouse-engine", "poolhouse-agent")
 _DEEPEST = 64
 _STAT_FIELDS = 4  # of those after the name: state, parent, group, session
 _MIB = 1 << 20
+_CONTAINER = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +34,19 @@ class Use:
         return f"{self.name} (process {self.pid}){memory}"
 
 
-def owners_uses(gpus: Iterable[dict[str, Any]], *, rules: OwnerRules, leaders: Iterable[int]) -> list[Use]:
-    """Return the uses that are not ours: not below this agent or an engine's `leaders`, nor in a unit of ours.
+@dataclass(frozen=True, slots=True)
+class Ours:
+    """What tells our processes: those that lead engines, and control groups, by a part of their name."""
+
+    leaders: frozenset[int] = frozenset()
+    groups: tuple[str, ...] = _OUR_UNITS
+
+
+def owners_uses(gpus: Iterable[dict[str, Any]], *, rules: OwnerRules, ours: Ours) -> list[Use]:
+    """Return the uses that are not ours: not below this agent or an engine's leader, nor in a control group of ours.
 
     A process that /proc does not show (another container's) is nobody's: our own engine may look like that.
     """
-    ours = {os.getpid(), *leaders}
     return [
         use
         for use in _uses(gpus)
@@ -46,17 +57,18 @@ def owners_uses(gpus: Iterable[dict[str, Any]], *, rules: OwnerRules, leaders: I
     ]
 
 
-def engine_leaders(engines: Path) -> list[int]:
-    """The processes that lead running engines, from the notes below `engines`; a torn note names nobody."""
+def ours_below(engines: Path) -> Ours:
+    """What is ours by the notes below `engines`: engines' processes and containers; a torn note names nobody."""
     found: list[int] = []
-    for note in sorted(engines.glob("*/process.json")):
+    for note in sorted(engines.glob(f"*/{NOTE}")):
         try:
             written = json.loads(note.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             continue
         if isinstance(written, dict):
             found += [pid for pid in (written.get("pid"), written.get("host")) if type(pid) is int and pid > 1]
-    return found
+    containers = (_text(path).strip() for path in sorted(engines.glob(f"*/{ID_FILE}")))
+    return Ours(frozenset(found), (*_OUR_UNITS, *(one for one in containers if _CONTAINER.fullmatch(one))))
 
 
 def _uses(gpus: Iterable[dict[str, Any]]) -> Iterator[Use]:
@@ -67,16 +79,17 @@ def _uses(gpus: Iterable[dict[str, Any]]) -> Iterator[Use]:
             yield Use(str(gpu.get("uuid", "")), pid, _name(pid), process.get("memory_bytes"))
 
 
-def _is_ours(pid: int, ours: set[int]) -> bool:
-    if any(unit in _read(pid, "cgroup") for unit in _OUR_UNITS):
+def _is_ours(pid: int, ours: Ours) -> bool:
+    control_groups = _text(_PROC / str(pid) / "cgroup")
+    if any(group in control_groups for group in ours.groups):
         return True
-    return any(step in ours for step in _line(pid))
+    return any(step in ours.leaders or step == os.getpid() for step in _line(pid))
 
 
 def _line(pid: int) -> Iterator[int]:
     """The process, its group, its session and the same of its parents, as far as /proc shows them."""
     for _ in range(_DEEPEST):
-        fields = _read(pid, "stat").rpartition(")")[2].split()
+        fields = _text(_PROC / str(pid) / "stat").rpartition(")")[2].split()
         if len(fields) < _STAT_FIELDS:
             return
         parent, group, session = (int(field) for field in fields[1:_STAT_FIELDS])
@@ -87,11 +100,11 @@ def _line(pid: int) -> Iterator[int]:
 
 
 def _name(pid: int) -> str:
-    return _read(pid, "comm").strip()
+    return _text(_PROC / str(pid) / "comm").strip()
 
 
-def _read(pid: int, file: str) -> str:
+def _text(path: Path) -> str:
     try:
-        return (_PROC / str(pid) / file).read_text(encoding="utf-8", errors="replace")
+        return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""

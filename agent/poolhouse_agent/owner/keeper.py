@@ -95,9 +95,8 @@ class Owner:
         report = self._gpus()
         if report is not self._seen:
             self._seen = report
-            self._uses = gpu_use.owners_uses(
-                report.gpus, rules=self.rules, leaders=gpu_use.engine_leaders(self._engines)
-            )
+            ours = gpu_use.ours_below(self._engines)
+            self._uses = gpu_use.owners_uses(report.gpus, rules=self.rules, ours=ours)
         is_blind = not report.gpus and bool(report.errors)
         if self._uses:
             self._used_at, self._use = now, ", ".join(str(use) for use in self._uses[:3])
