@@ -179,7 +179,7 @@ class Heart:
             deployments=self._deployments.reports(),
         )
         owner = messages.owner_body(self._standing)
-        return {**body, "host_missing": machine.missing, **owner, "updates": self._updates.told()}
+        return {**body, **messages.host_missing_body(machine.missing), **owner, "updates": self._updates.told()}
 
     def _wish_told(self, wish: Wish) -> Wish:
         is_resting = wish is Wish.SERVE and self._standing.action is not Action.SERVE

@@ -120,6 +120,28 @@ async def test_a_heartbeat_is_built_and_its_answer_read(name: str) -> None:
     assert [(one.code, one.fix) for one in reply.messages] == [(one["code"], one["fix"]) for one in answer["messages"]]
 
 
+async def test_a_heartbeat_tells_of_the_hardware_but_not_of_the_owners_processes() -> None:
+    body = golden("heartbeat_hardware")["request"]["body"]
+    (gpu,) = body["gpus"]
+    values = {name: value for name, value in gpu["values"].items() if name != "process_count"}
+    missing = {"processes" if name == "process_count" else name: reason for name, reason in gpu["missing"].items()}
+
+    made = messages.heartbeat_body(
+        sent_at=datetime.fromisoformat(body["sent_at"]), wish="serve", host=body["host"],
+        gpus=[{**gpu, "values": values, "missing": missing}], gpu_errors=body["gpu_errors"], deployments=[],
+    )  # fmt: skip
+    counted = messages.heartbeat_body(
+        sent_at=datetime.fromisoformat(body["sent_at"]), wish="serve", host={},
+        gpus=[{**gpu, "values": {"processes": [{"pid": 7, "memory_bytes": None}]}, "missing": {}}],
+        gpu_errors=[], deployments=[],
+    )  # fmt: skip
+
+    told = {**made, **messages.host_missing_body(body["host_missing"])}
+    assert {**told, "sent_at": ""} == {**body, "sent_at": ""}
+    assert counted["gpus"][0]["values"] == {"process_count": 1}
+    assert messages.read_heartbeat(await answered("heartbeat_hardware")).state == "degraded"
+
+
 async def test_every_field_of_a_desired_deployment_is_read() -> None:
     (wanted,) = golden("heartbeat_serving")["response"]["body"]["desired"]
 

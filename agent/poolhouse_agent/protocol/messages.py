@@ -169,6 +169,11 @@ def _gpu_told(gpu: Mapping[str, Any]) -> dict[str, Any]:
     return {**told, "values": values, "missing": missing}
 
 
+def host_missing_body(missing: Mapping[str, str]) -> dict[str, Any]:
+    """What a heartbeat adds of the machine: why a reading is not there."""
+    return {"host_missing": dict(missing)}
+
+
 def owner_body(standing: Standing) -> dict[str, Any]:
     """What a heartbeat adds where the owner keeps the machine: why, and until when."""
     if not standing.code:

@@ -148,6 +148,19 @@ def test_a_first_heartbeat(play, node, session) -> None:
     play("heartbeat_first")
 
 
+def test_a_heartbeat_that_tells_of_the_hardware(play, node, session) -> None:
+    play("heartbeat_hardware")
+
+    (gpu,) = node.gpus.all()
+    told = golden("heartbeat_hardware")["request"]["body"]
+    assert gpu.report["values"] == told["gpus"][0]["values"]
+    assert gpu.report["missing"] == told["gpus"][0]["missing"]
+    assert [one["uuid"][:4] for one in gpu.report["instances"]] == ["MIG-", "MIG-"]
+    node.refresh_from_db()
+    assert node.load["host"] == told["host"]
+    assert node.load["host_missing"] == told["host_missing"]
+
+
 def test_a_heartbeat_of_an_owner_who_rests(play, node, session) -> None:
     play("heartbeat_owner_rests")
 
