@@ -13,6 +13,7 @@ from portal.nodes.models import Node, NodeOrigin, NodeState
 from portal.nodes.rules.states import NODE_MOVES
 from portal.nodes.selectors import guests as guest_selectors
 from portal.nodes.selectors import nodes as selectors
+from portal.nodes.selectors.check_rows import summary as check_summary
 from portal.nodes.selectors.hardware import hardware_of
 from portal.nodes.selectors.placement import verdicts_of
 from portal.nodes.selectors.rows import deployment_row, event_row, node_row
@@ -146,6 +147,8 @@ def _context(row: Node) -> dict[str, object]:
         "is_house": row.provider.kind == ProviderKind.HOUSE,
         "why": explain_work(node=row),
         "class_note": class_note(node=row),
+        "checks": check_summary(node=row),
+        "checks_url": reverse("operators:node-checks", args=[row.public_id]),
         "hardware": hardware_of(node=row, shows_twins=True),
         "deployments": [deployment_row(item) for item in selectors.deployments_of(node=row)],
         "events": [event_row(event) for event in selectors.events_of(node=row)],

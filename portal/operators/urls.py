@@ -4,6 +4,7 @@ from django.urls import URLPattern
 
 from portal.operators import (
     catalogue,
+    checks,
     customers,
     fleet,
     ledger,
@@ -20,6 +21,7 @@ urlpatterns: list[URLPattern] = [
     *overview.urlpatterns,
     *providers.urlpatterns,
     *fleet.urlpatterns,
+    *checks.urlpatterns,
     *releases.urlpatterns,
     *catalogue.urlpatterns,
     *placement.urlpatterns,

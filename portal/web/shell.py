@@ -71,6 +71,7 @@ _ENTRIES: dict[str, list[list[tuple[str, str, str]]]] = {
             ("Overview", "operators:overview", "layout-dashboard"),
             ("Providers", "operators:providers", "handshake"),
             ("Nodes", "operators:nodes", "server"),
+            ("Checks", "operators:checks", "gauge"),
             ("Agent releases", "operators:releases", "package"),
             ("Customers", "operators:customers", "users"),
         ],

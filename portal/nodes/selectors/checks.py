@@ -74,7 +74,8 @@ def due_nodes(*, ended_before: datetime, unfinished_before: datetime, limit: int
 
 def latest_results(*, node: Node) -> Sequence[CheckResult]:
     """The newest result of each check and subject of the node."""
-    rows = CheckResult.objects.filter(node=node).order_by("check_id", "subject", "-at", "-id")
+    rows = CheckResult.objects.filter(node=node).select_related("node")
+    rows = rows.order_by("check_id", "subject", "-at", "-id")
     return list(rows.distinct("check_id", "subject")[:_SHOWN])
 
 

@@ -8,7 +8,7 @@ from django import forms
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import path
+from django.urls import path, reverse
 
 from portal.accounts.models import Role
 from portal.audit.services import Actor
@@ -18,6 +18,7 @@ from portal.core.errors import DomainError
 from portal.nodes.models import EngineKind, Node, NodeState
 from portal.nodes.rules.deployments import MAX_CONCURRENCY
 from portal.nodes.selectors import nodes as selectors
+from portal.nodes.selectors.check_rows import summary as check_summary
 from portal.nodes.selectors.hardware import hardware_of
 from portal.nodes.selectors.placement import verdicts_of
 from portal.nodes.selectors.rows import deployment_row, event_row, node_row
@@ -176,6 +177,8 @@ def _node_context(row: Node) -> dict[str, object]:
         "why": explain_work(node=row),
         "class_note": class_note(node=row),
         "hardware": hardware_of(node=row),
+        "checks": check_summary(node=row),
+        "checks_url": reverse("provider:node-checks", args=[row.public_id]),
         "deployments": [deployment_row(item) for item in selectors.deployments_of(node=row)],
         "events": [event_row(event) for event in selectors.events_of(node=row, limit=30)],
         "audits": audits_of(node=row, now=clock.now()),

@@ -2,12 +2,24 @@
 
 from django.urls import URLPattern
 
-from portal.web.provider import earnings, enrol, nodes, overview, payouts, placement, private_nodes, profile, requests
+from portal.web.provider import (
+    earnings,
+    enrol,
+    node_checks,
+    nodes,
+    overview,
+    payouts,
+    placement,
+    private_nodes,
+    profile,
+    requests,
+)
 
 app_name = "provider"
 urlpatterns: list[URLPattern] = [
     *overview.urlpatterns,
     *nodes.urlpatterns,
+    *node_checks.urlpatterns,
     *placement.urlpatterns,
     *private_nodes.urlpatterns,
     *enrol.urlpatterns,

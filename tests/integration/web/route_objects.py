@@ -12,6 +12,7 @@ from portal.providers.models import Provider
 from tests.factories.accounts import ApiKeyFactory, InvitationFactory, ProjectFactory
 from tests.factories.billing import PricedModelFactory, buy
 from tests.factories.catalog import CatalogModelFactory
+from tests.factories.checks import CheckResultFactory
 from tests.factories.metering import usage_record
 from tests.factories.nodes import DeploymentFactory, EnrolmentTokenFactory, NodeFactory, NodeGuestFactory
 from tests.factories.payouts import PayoutFactory, TopUpFactory
@@ -92,6 +93,10 @@ OBJECTS: dict[str, Maker] = {
     },
     "operators:placement-target": lambda world, team: {"model_id": CatalogModelFactory(plain=True).pk},
     "provider:node-placement": lambda world, team: {"node_id": _node(team).public_id},
+    "operators:check": lambda world, team: {"check_id": "gpu.matmul.bf16"},
+    "operators:check-result": lambda world, team: {"result_id": CheckResultFactory(round__node=_node(team)).pk},
+    "operators:node-checks": lambda world, team: {"node_id": _node(team).public_id},
+    "provider:node-checks": lambda world, team: {"node_id": _node(team).public_id},
     "operators:node": lambda world, team: {"node_id": _node(team).public_id},
     "customer:private-node": lambda world, team: {"node_id": _guest(team.organization)[0].public_id},
     "operators:guest-remove": lambda world, team: _guest_names(*_guest(team.organization)),
