@@ -344,6 +344,19 @@ int nvmlDeviceGetPowerManagementLimitConstraints(dev_t_ *d, unsigned *low, unsig
     UINT(d, "power_max", high);
     return OK;
 }
+int nvmlDeviceGetPowerManagementLimit(dev_t_ *d, unsigned *mw) { GATE(d); UINT(d, "power_limit", mw); return OK; }
+/* What is set is written to the scenario, where the next process finds it, as it does in a driver. */
+int nvmlDeviceSetPowerManagementLimit(dev_t_ *d, unsigned mw)
+{
+    const char *path = getenv("NVML_STUB");
+    FILE *f;
+    GATE(d);
+    f = path ? fopen(path, "a") : NULL;
+    if (!f) return NOTSUP;
+    fprintf(f, "gpu%d.power_limit=%u\n", d->index, mw);
+    fclose(f);
+    return OK;
+}
 int nvmlDeviceGetTotalEnergyConsumption(dev_t_ *d, u64 *v) { GATE(d); return num(d, "energy", v); }
 int nvmlDeviceGetTopologyCommonAncestor(dev_t_ *a, dev_t_ *b, unsigned *level)
 {
