@@ -22,8 +22,8 @@ def node_by_id(node_id: int) -> Node:
 
 def node_of_session(token_hash: str) -> NodeSession | None:
     """Lock the node whose session has this token, in the same query that finds it; None where there is none."""
-    rows = NodeSession.objects.select_for_update(of=("node",)).select_related("node__provider__organization")
-    return rows.filter(token_hash=token_hash).first()
+    rows = NodeSession.objects.select_for_update(of=("node",)).select_related("node__provider")
+    return next(iter(rows.filter(token_hash=token_hash).order_by()), None)
 
 
 def _locked(**which: object) -> Node:

@@ -42,8 +42,8 @@ def record_heartbeat(*, token: str, beat: Beat, address: str | None, now: dateti
     """Take one heartbeat. Raises what `sessions.authenticate` raises."""
     with transaction.atomic():
         node = sessions.lock_node(token=token, now=now)
-        _note_life(node, beat, address=address, now=now)
         has_gpus = inventory.take(node=node, claims=beat.gpus, errors=beat.gpu_errors, now=now)
+        _note_life(node, beat, address=address, now=now)
         rows = observed.take(node=node, claims=beat.deployments, now=now)
         errors = hardware.blocking(beat.gpus, beat.gpu_errors)
         found = standing.Found(gpu_errors=errors, has_gpus=has_gpus, deployments=rows)
@@ -65,6 +65,7 @@ def _note_life(node: Node, beat: Beat, *, address: str | None, now: datetime) ->
         "host_missing": kept.missing,
         "owner": beat.owner and {"code": beat.owner.code, "until": beat.owner.until and beat.owner.until.isoformat()},
         "gpu_errors": [{"code": error.code, "detail": error.detail} for error in beat.gpu_errors],
+        inventory.UUIDS: sorted(gpu.uuid for gpu in beat.gpus) or None,
     }
     node.save(
         update_fields=[

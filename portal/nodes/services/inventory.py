@@ -1,6 +1,6 @@
 """Keeps the list of a node's GPUs as the node reports them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 
@@ -8,6 +8,8 @@ from portal.nodes.models import Gpu, Node
 from portal.nodes.rules import hardware, readings
 from portal.nodes.rules.beats import GpuClaim, GpuError
 
+# In the node's load: the GPUs of the last heartbeat; None where it read none.
+UUIDS = "gpu_uuids"
 _FIELDS = [
     "index", "name", "memory_bytes", "driver", "compute_capability", "report", "is_present", "unread_code",
     "fault_code", "last_seen_at",
@@ -18,6 +20,7 @@ def take(*, node: Node, claims: Sequence[GpuClaim], errors: Sequence[GpuError], 
     """Store the claims under the node's lock; tell whether the node has GPUs that are known.
 
     A GPU that is no longer reported stays, as absent; where nothing at all could be read, all stay as they were.
+    Comes before the node's load is written, since that says what the last heartbeat reported.
     """
     if code := hardware.unreadable_library(claims, errors):
         return Gpu.objects.filter(node=node, is_present=True).update(unread_code=code[:48]) > 0
@@ -29,11 +32,17 @@ def take(*, node: Node, claims: Sequence[GpuClaim], errors: Sequence[GpuError], 
         unique_fields=["node", "uuid"],
         update_fields=_FIELDS,
     )
+    before = node.load.get(UUIDS)
+    if before is None or not present.keys() >= set(before):
+        _mark_gone(node, present, faults)
+    return bool(present)
+
+
+def _mark_gone(node: Node, present: Collection[str], faults: Mapping[str, str]) -> None:
     gone = list(Gpu.objects.filter(node=node, is_present=True).exclude(uuid__in=present))
     for gpu in gone:
         gpu.is_present, gpu.unread_code = False, faults.get(gpu.uuid, "gpu_not_found")
     Gpu.objects.bulk_update(gone, ["is_present", "unread_code"])
-    return bool(present)
 
 
 def _row(node: Node, claim: GpuClaim, *, fault: str, now: datetime) -> Gpu:

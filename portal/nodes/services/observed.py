@@ -1,13 +1,15 @@
 """Keeps what a node says about its deployments."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from portal.integrations import bus
 from portal.nodes.models import Deployment, DesiredState, Node, ObservedState
 from portal.nodes.rules.beats import DeploymentClaim
 
-_FIELDS = ["observed", "observed_code", "observed_detail", "observed_at", "running", "waiting", "counters"]
+# A claim that repeats the last one is written down once a minute: so old `observed_at` may be.
+_REFRESH = timedelta(seconds=60)
+_FIELDS = ["observed", "observed_code", "observed_detail", "running", "waiting", "counters"]
 
 
 def take(*, node: Node, claims: Sequence[DeploymentClaim], now: datetime) -> list[Deployment]:
@@ -15,15 +17,18 @@ def take(*, node: Node, claims: Sequence[DeploymentClaim], now: datetime) -> lis
 
     A claim about a deployment that is not this node's is ignored.
     """
-    rows = list(Deployment.objects.filter(node=node).select_related("model").order_by("id"))
+    found = Deployment.objects.filter(node=node).select_related("model").defer("model__config")
+    rows = list(found.order_by("id"))
     said = {claim.deployment: claim for claim in claims}
     readiness_changed = False
     for row in rows:
         before, was_ready = _facts(row), row.observed == ObservedState.READY
-        _apply(row, said.get(row.public_id), now=now)
+        _apply(row, said.get(row.public_id))
         readiness_changed |= was_ready != (row.observed == ObservedState.READY)
-        if _facts(row) != before:
-            row.save(update_fields=_FIELDS)
+        is_old = row.observed_at is None or now - row.observed_at >= _REFRESH
+        if _facts(row) != before or (is_old and row.public_id in said):
+            row.observed_at = now
+            row.save(update_fields=["observed_at", *_FIELDS])
     if readiness_changed:
         bus.announce("nodes", node.public_id)
     return rows
@@ -33,18 +38,17 @@ def _facts(row: Deployment) -> list[object]:
     return [getattr(row, name) for name in _FIELDS]
 
 
-def _apply(row: Deployment, claim: DeploymentClaim | None, *, now: datetime) -> None:
+def _apply(row: Deployment, claim: DeploymentClaim | None) -> None:
     if claim is None:
-        _forget(row, now=now)
+        _forget(row)
         return
     row.observed, row.observed_code, row.observed_detail = claim.state, claim.code, claim.detail
     row.running, row.waiting, row.counters = claim.running, claim.waiting, dict(claim.counters)
-    row.observed_at = now
 
 
-def _forget(row: Deployment, *, now: datetime) -> None:
+def _forget(row: Deployment) -> None:
     """The node says nothing of it: it does not run there (any more)."""
     silent = ObservedState.PENDING if row.desired == DesiredState.RUNNING else ObservedState.STOPPED
     if row.observed != silent:
-        row.observed, row.observed_code, row.observed_detail, row.observed_at = silent, "", "", now
+        row.observed, row.observed_code, row.observed_detail = silent, "", ""
     row.running = row.waiting = 0

@@ -273,7 +273,7 @@ def test_a_heartbeat_costs_few_queries(agent, deployment, now, django_assert_max
     agent.beat(now, deployments=(ready(deployment),))
     Node.objects.update(has_check_matters=False)  # its round of checks at joining is over
 
-    with django_assert_max_num_queries(9):
+    with django_assert_max_num_queries(7):
         agent.beat(now + timedelta(seconds=15), deployments=(ready(deployment),))
 
 
@@ -286,3 +286,19 @@ def test_an_offline_node_comes_back(agent, deployment, now):
 
     assert agent.beat(now + timedelta(minutes=2), deployments=(ready(deployment),)).state == "serving"
     assert Deployment.objects.get().observed == "ready"
+
+
+def test_a_claim_that_repeats_the_last_is_written_down_once_a_minute(agent, deployment, now):
+    agent.open(now)
+    claim = ready(deployment)
+    seen = []
+    for second in (0, 15, 59, 60, 75):
+        agent.beat(now + timedelta(seconds=second), deployments=(claim,))
+        deployment.refresh_from_db()
+        seen.append((deployment.observed_at - now).seconds)
+
+    agent.beat(now + timedelta(seconds=80), deployments=(replace(claim, running=1),))
+    deployment.refresh_from_db()
+
+    assert seen == [0, 0, 0, 60, 60]
+    assert (deployment.running, deployment.observed_at) == (1, now + timedelta(seconds=80))
