@@ -17,7 +17,7 @@ export PYTHONDONTWRITEBYTECODE ?=
 DEMO_VLLM := $(if $(filter vllm,$(ENGINE)),$(if $(POOLHOUSE_VLLM),,.venv-vllm/.installed))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-break test check e2e screenshots test-vllm chaos soak openapi format requirements bench
+.PHONY: help setup demo demo-break test check e2e screenshots test-vllm test-gpu chaos soak openapi format requirements bench
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ test-vllm: $(STAMP) ## Install the CPU build of vLLM into .venv-vllm and run the
 	else \
 		$(MAKE) --no-print-directory .venv-vllm/.installed && $(PYTEST) -m vllm; \
 	fi
+
+test-gpu: $(STAMP) ## Probes, benchmarks and tests on this machine's NVIDIA GPU; without one it says so: SHORT=1
+	@exec $(BIN)/python -m tests.gpu $(if $(filter 1,$(SHORT)),--short)
 
 bench: $(STAMP) ## What the gateway costs beside its peers: PEERS="vllm-router litellm"; GROWTH=1: how cost grows
 	@sh tests/bench/wrk.sh
