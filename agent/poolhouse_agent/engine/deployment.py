@@ -223,7 +223,7 @@ class Deployment:
     async def _failed_beside(self, old: Instance) -> None:
         """The old engine died while the new one starts: nothing is routed until that is ready."""
         self._move(DeploymentState.STARTING)
-        await old.stop()
+        await old.stop(at_once=True)
 
     async def _switch_in_turn(self, old: Instance, wanted: Desired) -> None:
         """Unroute, wait, stop, start: there is memory for one only. Raises EngineError."""
@@ -244,7 +244,7 @@ class Deployment:
         """Serve with the version that worked, and try the other one no more. Raises EngineError."""
         candidate, self._candidate = self._candidate, None
         if candidate is not None:
-            await candidate.stop()
+            await candidate.stop(at_once=True)
         self._refused_version = wanted.engine_version
         note = (_ROLLED_BACK, f"vLLM {wanted.engine_version}: {error.code} {error.detail}"[:300])
         log.warning("deployment.rolled_back", extra={"deployment": self.desired.deployment, "code": error.code})
@@ -302,7 +302,7 @@ class Deployment:
             self._eased += 1
         self._move(DeploymentState.STUCK if code == "engine_stuck" else DeploymentState.FAILED, code, error.detail)
         try:
-            await self._stop_all()
+            await self._stop_all(at_once=True)
         except EngineError as worse:
             self._move(DeploymentState.FAILED, worse.code, worse.detail)
             return worse.code
@@ -345,15 +345,15 @@ class Deployment:
             self._task.cancel()
             await asyncio.wait({self._task})
 
-    async def _stop_all(self) -> None:
-        """Stop every engine of this deployment. Raises EngineError `needs_reboot`."""
+    async def _stop_all(self, *, at_once: bool = False) -> None:
+        """Stop every engine of this deployment, a broken one at once. Raises EngineError `needs_reboot`."""
         if self._retiring:
             await asyncio.wait(set(self._retiring))
         current, candidate = self._current, self._candidate
         self._current = self._candidate = None
         for instance in (candidate, current):
             if instance is not None:
-                await instance.stop()
+                await instance.stop(at_once=at_once)
 
     def _move(self, state: DeploymentState, code: str = "", detail: str = "") -> None:
         self.state, self.code, self.detail = state, code, detail

@@ -134,7 +134,10 @@ def _in_the_child() -> None:
 
 
 def _wait(order: Order, leader: int) -> int:
-    """Wait for the leader's end, ask it to end where that is wanted; return its exit status (negative: a signal)."""
+    """Wait for the leader's end; return its exit status (negative: a signal).
+
+    SIGTERM, or an agent that is gone for too long, lets it finish what runs; SIGINT does not.
+    """
     kill_at: float | None = None
     while True:
         look_s = min(_LOOK_S, order.lease_s / 2)
@@ -143,8 +146,10 @@ def _wait(order: Order, leader: int) -> int:
         status = _collect(leader)
         if status is not None:
             return status
-        is_asked = got is not None and got.si_signo in {signal.SIGTERM, signal.SIGINT}
-        if kill_at is None and (is_asked or _is_abandoned(order)):
+        asked = got.si_signo if got is not None else 0
+        if asked == signal.SIGINT:
+            return _kill(leader)
+        if kill_at is None and (asked == signal.SIGTERM or _is_abandoned(order)):
             os.kill(leader, signal.SIGTERM)
             kill_at = time.monotonic() + order.grace_s
         if kill_at is not None and time.monotonic() > kill_at:

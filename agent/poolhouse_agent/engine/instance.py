@@ -11,6 +11,7 @@ from typing import Any
 from poolhouse_agent.engine import choose, metrics, readiness, versions
 from poolhouse_agent.engine.base import Engine
 from poolhouse_agent.engine.metrics import Load
+from poolhouse_agent.engine.own import OwnEngine
 from poolhouse_agent.engine.readiness import Proof
 from poolhouse_agent.engine.target import Target
 from poolhouse_agent.engine.timing import Timing
@@ -72,12 +73,14 @@ class Instance:
         if self.target is not None:
             await self._unless_it_ends(self._look(self.target))
 
-    async def stop(self) -> None:
-        """End it and all it started. Raises EngineError `needs_reboot`."""
+    async def stop(self, *, at_once: bool = False) -> None:
+        """End it and all it started, at once where it is broken. Raises EngineError `needs_reboot`."""
         self.target = None
         engine, self._engine = self._engine, None
         if self._ended is not None:
             self._ended.cancel()
+        if at_once and isinstance(engine, OwnEngine):
+            engine.break_off()
         if engine is not None:
             await asyncio.shield(engine.stop())
 
@@ -86,9 +89,8 @@ class Instance:
         self.target = None
         if self._ended is not None:
             self._ended.cancel()
-        leave = getattr(self._engine, "let_go", None)
-        if leave is not None:
-            leave()
+        if isinstance(self._engine, OwnEngine):
+            self._engine.let_go()
         self._engine = None
 
     async def drained(self) -> None:
@@ -112,7 +114,7 @@ class Instance:
     async def _prove(self, target: Target) -> None:
         http = self.workshop.http
         self._probed += await readiness.prove(http, target, desired=self.desired)
-        known: Mapping[str, Any] = getattr(self._engine, "facts", {})
+        known: Mapping[str, Any] = self._engine.facts if isinstance(self._engine, OwnEngine) else {}
         found = {**known, **await metrics.about(http, target)}
         self.facts = {name: found[name] for name in _TOLD if found.get(name)}
         version = str(self.facts.get("engine_version", ""))

@@ -33,6 +33,7 @@ class OwnEngine:
         self._recipe = recipe
         self._http = http
         self._process = EngineProcess(folder, launcher)
+        self._is_broken = False
         self.is_adopted = False
         self.facts: Mapping[str, Any] = {}
 
@@ -55,14 +56,19 @@ class OwnEngine:
         return self._recipe.classify(self._process.tail(), fallback=EngineError("engine_died")).code
 
     def explain(self) -> str:
-        """The exit status, and what the log says of it."""
+        """The exit status, and the line of the log that names a known cause; no other line, which may hold anything."""
         status = f"exit status {self._process.exit_status}"
-        return self._recipe.classify(self._process.tail(), fallback=EngineError("engine_died", status)).detail or status
+        found = self._recipe.classify(self._process.tail(), fallback=EngineError("engine_died"))
+        return f"{status}; {found.detail}" if found.code != "engine_died" else status
 
     async def stop(self) -> None:
-        """Ask it to end, then see all of it gone. Raises EngineError `needs_reboot`."""
-        await self._process.stop()
+        """Let it finish what runs, unless `break_off` was called; see all of it gone. Raises EngineError."""
+        await self._process.stop(at_once=self._is_broken)
         await self._recipe.release()
+
+    def break_off(self) -> None:
+        """Nothing that it would finish is of use: `stop` does not wait for it."""
+        self._is_broken = True
 
     def let_go(self) -> None:
         """Leave it running for the next agent."""

@@ -80,13 +80,13 @@ class EngineProcess:
             return 0
         return await asyncio.shield(self._ended)
 
-    async def stop(self) -> None:
-        """Ask it to end, wait as long as it may take, then kill all of it. Raises EngineError `needs_reboot`."""
+    async def stop(self, *, at_once: bool = False) -> None:
+        """Let it finish what runs, or not; see all of it gone. Raises EngineError `needs_reboot`."""
         note, ended = self.note, self._ended
         if note is None or ended is None:
             return
-        processes.signal_one(note.host, signal.SIGTERM, started=note.host_started)
-        grace_s = float(note.ordered.get("grace_s", 0.0)) + _HOST_SLACK_S
+        processes.signal_one(note.host, signal.SIGINT if at_once else signal.SIGTERM, started=note.host_started)
+        grace_s = _HOST_SLACK_S + (0.0 if at_once else float(note.ordered.get("grace_s", 0.0)))
         await asyncio.wait({ended}, timeout=grace_s)
         if not ended.done():
             processes.signal_one(note.host, signal.SIGKILL, started=note.host_started)

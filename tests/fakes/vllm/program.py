@@ -24,7 +24,8 @@ worker = subprocess.Popen([sys.executable, "-c", deaf])
 options = {{"--max-num-seqs": "16", **dict(zip(sys.argv[3::1], sys.argv[4::1]))}}
 os.execv(sys.executable, [sys.executable, "-m", "poolhouse_agent.simulate", "--port", options["--port"], "--model",
     options["--served-model-name"], "--context", options["--max-model-len"], "--tokens-per-second", "400",
-    "--behaviour-file", str(folder / "behaviour"), "--version", {version!r}, "--max-num-seqs", options["--max-num-seqs"]])
+    "--behaviour-file", str(folder / "behaviour"), "--version", {version!r},
+    "--max-num-seqs", options["--max-num-seqs"]])
 """
 
 

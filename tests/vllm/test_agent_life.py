@@ -1,0 +1,240 @@
+"""A node's whole life on a real vLLM, from the install script to the end: what breaks is seen and mended."""
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from poolhouse_agent.engine import host, processes
+
+from portal.operators.agent_releases import building
+from tests.fakes.pool import Pool, Tunnel, running_pool
+from tests.vllm.conftest import CPU_ENVIRONMENT, ROOT
+from tests.vllm.test_agent_engine import MODEL, QUESTION, wanted
+
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1500)]
+
+START_S = 300.0
+STUCK_S = 150.0
+LONG = {"messages": QUESTION, "stream": True, "max_tokens": 450, "ignore_eos": True}
+SHORT = {"messages": QUESTION, "max_tokens": 3}
+
+
+class Node:
+    """A machine with the agent as the install script puts it there."""
+
+    def __init__(self, folder: Path, program: str, weights: Path) -> None:
+        self.prefix, self.state = folder / "prefix", folder / "state"
+        self.config, self.binaries = folder / "agent.toml", folder / "bin"
+        self.binaries.mkdir()
+        words = "\n".join(f'{name} = "{value}"' for name, value in CPU_ENVIRONMENT.items())
+        self.config.write_text(
+            f'[models]\n"{MODEL}" = "{weights}"\n[engine]\nvllm = "{program}"\nnvml = "/none"\nkeep_running = true\n'
+            f"[engine.environment]\n{words}\n",
+            encoding="ascii",
+        )
+        self.environ = {
+            "PATH": os.environ["PATH"], "HOME": str(folder), "POOLHOUSE_STATE": str(self.state),
+            "POOLHOUSE_CONFIG": str(self.config), "POOLHOUSE_BIN": str(self.binaries),
+        }  # fmt: skip
+
+    def install(self, release: Path) -> None:
+        """Run the install script on a release that lies in a folder."""
+        script = ["sh", str(ROOT / "agent" / "install.sh"), "--from", str(release), "--prefix", str(self.prefix)]
+        done = subprocess.run(
+            [*script, "--no-service", "--skip-doctor"], env={**os.environ, **self.environ}, capture_output=True,
+            text=True, check=False, timeout=600,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+
+    def argv(self, *words: str) -> list[str]:
+        """The installed command."""
+        program = str(self.prefix / "current" / "bin" / "poolhouse-agent")
+        return [program, "--config", str(self.config), "--state", str(self.state), *words]
+
+    async def say(self, *words: str, given: str = "") -> str:
+        """Run a command to its end; return what it printed."""
+        child = await asyncio.create_subprocess_exec(
+            *self.argv(*words), env={**self.environ, "POOLHOUSE_TOKEN": given}, stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        async with asyncio.timeout(180):
+            out, err = await child.communicate()
+        assert child.returncode == 0, err.decode()
+        return out.decode()
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[asyncio.subprocess.Process]:
+        """The running agent."""
+        with (self.state / "run.log").open("ab") as log:
+            child = await asyncio.create_subprocess_exec(
+                *self.argv("run"), env=self.environ, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        try:
+            yield child
+        finally:
+            if child.returncode is None:
+                child.kill()
+                await child.wait()
+
+    def note(self) -> dict[str, Any]:
+        """The running engine's note."""
+        path = self.state / "engines" / "dep_1" / host.NOTE
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return found
+
+    def family(self) -> list[int]:
+        """The engine's processes."""
+        return processes.session_members(self.note()["pid"])
+
+
+def named(pids: list[int], name: str) -> int:
+    """The one of the processes that is called so."""
+    return next(pid for pid in pids if Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").startswith(name))
+
+
+def is_alive(pid: int) -> bool:
+    return not host.is_ended(pid)
+
+
+async def until(condition: Callable[[], bool], within_s: float = 60.0) -> None:
+    async with asyncio.timeout(within_s):
+        while not condition():
+            await asyncio.sleep(0.05)
+
+
+def release(folder: Path) -> Path:
+    """The agent of this source, as the portal serves it."""
+    built = building.build(ROOT / "agent")
+    folder.mkdir()
+    (folder / built.wheel_name).write_bytes(built.wheel)
+    (folder / "requirements.txt").write_bytes(built.requirements)
+    files = {
+        "wheel": {"name": built.wheel_name, "sha256": hashlib.sha256(built.wheel).hexdigest()},
+        "requirements": {"name": "requirements.txt", "sha256": hashlib.sha256(built.requirements).hexdigest()},
+    }
+    (folder / "manifest.json").write_text(json.dumps({"version": built.version, "files": files}), encoding="utf-8")
+    return folder
+
+
+def state_of(tunnel: Tunnel) -> str:
+    return str(tunnel.statuses[-1][0]["state"]) if tunnel.statuses[-1] else ""
+
+
+async def ready(tunnel: Tunnel) -> None:
+    await tunnel.until(lambda: state_of(tunnel) == "ready", START_S)
+    assert (await tunnel.ask(SHORT, 60.0, model=MODEL)).failure is None
+
+
+async def test_a_nodes_life_on_a_real_vllm(tmp_path: Path, vllm_program: str, tiny_chat: Path) -> None:
+    """One engine and its restarts serve all steps, because a start takes half a minute."""
+    node = Node(tmp_path, vllm_program, tiny_chat)
+    told: list[str] = []
+
+    def tell(what: str) -> None:
+        told.append(f"{time.monotonic() - began:6.1f} s  {what}")
+        print(told[-1])
+
+    began = time.monotonic()
+    node.install(release(tmp_path / "release"))
+    tell("installed")
+    async with running_pool() as pool:
+        pool.desired = [wanted(tiny_chat)]
+        await node.say("join", "--server", pool.server, given=pool.token)
+        tell("joined")
+        async with node.running() as agent:
+            tunnel = await pool.tunnel()
+            await ready(tunnel)
+            tell("engine up, every shape of request answered")
+            await drains_without_dropping(node, tunnel)
+            tell("drained during a stream, nothing dropped; resumed")
+            await comes_back_after_a_kill(node, tunnel)
+            tell("engine killed: restarted, orphans gone")
+            await comes_back_from_a_frozen_worker(node, pool, tunnel)
+            tell("worker frozen: seen by its tokens, restarted")
+            engine = node.note()["pid"]
+            agent.terminate()
+            async with asyncio.timeout(90):
+                assert await agent.wait() == 0
+            assert is_alive(engine)
+            tell("agent stopped, the engine runs on")
+        async with node.running() as agent:
+            at = time.monotonic()
+            await ready(await pool.tunnel(1))
+            assert node.note()["pid"] == engine
+            tell(f"agent back after {time.monotonic() - at:.1f} s, engine adopted")
+            agent.kill()
+            await agent.wait()
+        async with node.running() as agent:
+            await ready(await pool.tunnel(2))
+            assert node.note()["pid"] == engine
+            tell("agent killed and back, engine adopted")
+            family = node.family()
+            assert "left the pool" in await node.say("leave")
+            async with asyncio.timeout(120):
+                assert await agent.wait() == 0
+        await until(lambda: not any(map(is_alive, family)))
+        tell("left the pool, nothing runs any more")
+
+    assert pool.heartbeats[-1]["wish"] == "leave"
+    assert not (node.state / "engines" / "dep_1" / host.NOTE).exists()
+    log = (node.state / "run.log").read_text(encoding="utf-8")
+    assert QUESTION[0]["content"] not in log
+    assert "Traceback" not in log
+
+
+async def drains_without_dropping(node: Node, tunnel: Tunnel) -> None:
+    stream = await tunnel.begin(LONG, model=MODEL)
+    await tunnel.until(lambda: len(tunnel.answers[stream].body) > 500)
+
+    await node.say("drain")
+    await tunnel.until(lambda: state_of(tunnel) == "draining")
+    refused = await tunnel.ask(SHORT, model=MODEL)
+    answer = await tunnel.finish(stream, 60.0)
+    await node.say("resume")
+    await ready(tunnel)
+
+    assert refused.failure["code"] == "draining"
+    assert answer.failure is None
+    assert answer.events[-1] == "[DONE]"
+
+
+async def comes_back_after_a_kill(node: Node, tunnel: Tunnel) -> None:
+    family, first = node.family(), node.note()["pid"]
+    assert len(family) >= 3  # server, EngineCore, worker
+    stream = await tunnel.begin(LONG, model=MODEL)
+    await tunnel.until(lambda: len(tunnel.answers[stream].body) > 500)
+
+    os.kill(first, signal.SIGKILL)
+    broken = await tunnel.finish(stream, 60.0)
+    await tunnel.until(lambda: state_of(tunnel) in {"failed", "starting"}, 60.0)
+    await until(lambda: not any(map(is_alive, family)))
+    await ready(tunnel)
+
+    assert broken.failure["code"] == "engine_died"
+    assert node.note()["pid"] != first
+
+
+async def comes_back_from_a_frozen_worker(node: Node, pool: Pool, tunnel: Tunnel) -> None:
+    family, first = node.family(), node.note()["pid"]
+    worker = named(family, "VLLM::Worker")
+    stream = await tunnel.begin(LONG, model=MODEL)
+    await tunnel.until(lambda: len(tunnel.answers[stream].body) > 500)
+
+    os.kill(worker, signal.SIGSTOP)
+    beat = await pool.heartbeat(lambda beat: beat["deployments"][0]["code"] == "engine_stuck", STUCK_S)
+    broken = await tunnel.finish(stream, 60.0)
+    await until(lambda: not any(map(is_alive, family)), 120.0)
+    await ready(tunnel)
+
+    assert beat["deployments"][0]["state"] == "stuck"
+    assert broken.failure["code"] == "engine_died"
+    assert node.note()["pid"] != first
