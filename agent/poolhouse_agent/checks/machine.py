@@ -4,6 +4,7 @@ import os
 import platform
 import shutil
 import sys
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
@@ -32,7 +33,9 @@ async def python(_around: Surroundings) -> list[Result]:
     """A Python new enough."""
     version = platform.python_version()
     if sys.version_info[:2] < _OLDEST_PYTHON:
-        return [trouble("python", Status.FAIL, "python_unsupported", version)]
+        return [
+            replace(trouble("python", Status.FAIL, "python_unsupported", version), threshold="Python 3.11 or newer")
+        ]
     return [ok("python", version, executable=sys.executable)]
 
 
@@ -41,7 +44,8 @@ async def memory(_around: Surroundings) -> list[Result]:
     total = int(host.facts().get("memory_bytes", 0))
     detail = f"{total / (1 << 30):.0f} GiB"
     if total < _LOW_MEMORY:
-        return [trouble("memory", Status.WARN, "memory_low", detail, memory_bytes=total)]
+        low = trouble("memory", Status.WARN, "memory_low", detail, memory_bytes=total)
+        return [replace(low, threshold=f"at least {_LOW_MEMORY >> 30} GiB")]
     return [ok("memory", detail, memory_bytes=total)]
 
 
@@ -53,7 +57,8 @@ async def disk(around: Surroundings) -> list[Result]:
         free = shutil.disk_usage(_existing(folder)).free
         detail = f"{free / (1 << 30):.0f} GiB free for {folder}"
         if free < _LOW_DISK:
-            results.append(trouble("disk", Status.WARN, "disk_space_low", detail, free_bytes=free))
+            low = trouble("disk", Status.WARN, "disk_space_low", detail, free_bytes=free)
+            results.append(replace(low, threshold=f"at least {_LOW_DISK >> 30} GiB free"))
         else:
             results.append(ok("disk", detail, free_bytes=free))
     return results

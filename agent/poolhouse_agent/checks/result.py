@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from poolhouse_common import checks as catalogue
-from poolhouse_common import limits
+from poolhouse_common import failures, limits
 
 from poolhouse_agent.config import Config
 from poolhouse_agent.errors import fix_of
@@ -43,6 +43,13 @@ class Result:
     figure: float | None = None
     unit: str = ""
     threshold: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """What was found, for people: with the failure's title and code where there is one."""
+        if not self.code:
+            return self.detail
+        return ": ".join(filter(None, (failures.explain(self.code).title, self.detail))) + f" [{self.code}]"
 
     def as_json(self) -> dict[str, Any]:
         """The result as `doctor --json` prints it."""

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from poolhouse_agent.checks import engine, gpu, machine, pool
+from poolhouse_agent.checks import cuda, engine, gpu, machine, pool
 from poolhouse_agent.checks.result import Check, Result, Surroundings
 
 CHECKS: Mapping[str, Sequence[Check]] = {
     "machine": (machine.system, machine.python, machine.memory, machine.disk, machine.packages, machine.service),
-    "gpu": (gpu.gpus,),
+    "gpu": (gpu.gpus, cuda.cuda),
     "engine": (engine.program, engine.folders, engine.servers),
     "pool": (machine.state, pool.membership, pool.portal),
 }

@@ -126,11 +126,9 @@ async def _simulated(membership: Membership | None, folder: State) -> Machine:
 def say(result: Result) -> None:
     """Print one result, and what to do where something is wrong."""
     mark = terminal.coloured(_MARKS[result.status], result.status.value)
-    words = [f"{mark}  {result.id:<21} {_figure(result):<17} {result.detail}"]
+    words = [f"{mark}  {result.id:<21} {_figure(result):<17} {result.sentence}"]
     if result.subject and result.subject not in result.detail:
         words.append(result.subject)
-    if result.code:
-        words.append(f"[{result.code}]")
     terminal.say("  ".join(words).rstrip())
     for row in result.evidence.get("table", ()):
         terminal.say(f"      {_row(row)}")

@@ -4,43 +4,75 @@ import argparse
 import asyncio
 import os
 from collections import Counter
+from collections.abc import Sequence
 
-from poolhouse_agent import VERSION, config, terminal
+from poolhouse_agent import VERSION, addresses, config, logs, terminal
+from poolhouse_agent.benchmarks.step import Step
 from poolhouse_agent.checks import run as checks
+from poolhouse_agent.checks.abilities import Ability, abilities
 from poolhouse_agent.checks.result import Result, Status, Surroundings
 from poolhouse_agent.nvml.inventory import GpuReport, Inventory
+from poolhouse_agent.progress import Bars
 from poolhouse_agent.state import Membership, State
 
 _MARKS = {Status.OK: "ok  ", Status.WARN: "warn", Status.FAIL: "FAIL", Status.SKIP: "skip"}
-_GROUPS_WITH_GPUS = frozenset({"", "gpu"})
+_WITH_GPUS = frozenset({"", "gpu"})
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command."""
-    parser = commands.add_parser("doctor", help="check this machine, before and after joining")
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--only", choices=sorted(checks.CHECKS), default="", metavar="NAME", help="one group of checks")
+    parser = commands.add_parser(
+        "doctor",
+        help="check this machine, before and after joining",
+        epilog="example: poolhouse-agent doctor --server https://pool.example",
+    )
+    parser.add_argument("--json", action="store_true", help="docs/schemas/checks.schema.json describes it")
+    names = ", ".join(sorted(checks.CHECKS))
+    parser.add_argument(
+        "--only", choices=sorted(checks.CHECKS), default="", metavar="NAME", help=f"one group of checks: {names}"
+    )
+    parser.add_argument("--server", default="", metavar="URL", help="a pool to try to reach before joining it")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print what was found: 0 when nothing failed, 1 else. Raises ConfigError."""
+    """Print what was found: 0 when nothing failed, 1 else. Raises ConfigError, PortalError."""
+    logs.keep_off_terminal()
     settings = config.load(arguments.config, environ=os.environ)
-    results = asyncio.run(_look(State(arguments.state), settings, arguments.only))
+    server = addresses.portal_url(arguments.server) if arguments.server else ""
+    results = asyncio.run(_look(State(arguments.state), settings, arguments.only, server))
     counts = Counter(result.status.value for result in results)
+    can = [] if arguments.only else abilities(results)
     if arguments.json:
-        found = [result.as_json() for result in results]
-        terminal.say_json({"checks": found, "summary": dict(counts), "agent_version": VERSION})
+        terminal.say_json({
+            "checks": [result.as_json() for result in results], "summary": dict(counts),
+            "abilities": [one.as_json() for one in can], "agent_version": VERSION,
+        })  # fmt: skip
     else:
-        _print(results)
-    return 1 if counts[Status.FAIL] else 0
+        show(results, can)
+    return status_of(results)
 
 
-async def _look(state: State, settings: config.Config, only: str) -> list[Result]:
-    report = GpuReport()
-    if only in _GROUPS_WITH_GPUS:
+def status_of(results: Sequence[Result]) -> int:
+    """The exit code: 1 where a check failed."""
+    return int(any(result.status is Status.FAIL for result in results))
+
+
+async def _look(state: State, settings: config.Config, only: str, server: str) -> list[Result]:
+    bars, report = Bars(), GpuReport()
+    groups = [only] if only else list(checks.CHECKS)
+    if only in _WITH_GPUS:
         report = await _gpus(_membership(state), settings)
-    return await checks.run(Surroundings(state, settings, report), only=only)
+    around, results = Surroundings(state, settings, report, server), []
+    for number, group in enumerate(groups, start=1):
+        bars.begin(Step(group, f"looking at {group}", 1, _nothing), number, len(groups))
+        results += await checks.run(around, only=group)
+        bars.end()
+    return results
+
+
+async def _nothing(_say: object) -> list[Result]:
+    return []
 
 
 def _membership(state: State) -> Membership | None:
@@ -55,10 +87,13 @@ async def _gpus(membership: Membership | None, settings: config.Config) -> GpuRe
     return inventory.SimulatedInventory(profile.parse(membership.simulate).gpus, node=membership.node).latest
 
 
-def _print(results: list[Result]) -> None:
+def show(results: Sequence[Result], can: Sequence[Ability]) -> None:
+    """Print the results with their fixes, then what this machine can and cannot do."""
     for result in results:
         mark = terminal.coloured(_MARKS[result.status], result.status.value)
-        code = f" [{result.code}]" if result.code else ""
-        terminal.say(f"{mark}  {result.id:<11} {result.detail}{code}")
+        terminal.say(f"{mark}  {result.id:<11} {result.sentence}")
         if result.fix:
             terminal.say(f"      {'':<11} fix: {result.fix}")
+    for one in can:
+        word = "This machine can" if one.is_possible else "This machine cannot"
+        terminal.say(f"{word} {one.what}" + (f": {one.why}" if one.why else "."))

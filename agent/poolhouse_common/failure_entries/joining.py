@@ -128,7 +128,7 @@ ENTRIES = (
         PROVIDER_NETWORK,
         "The pool cannot be reached",
         "No connection to the pool's address: name resolution, routing, a firewall, or the pool is down.",
-        "Run `poolhouse-agent doctor --only network`. Outgoing TCP 443 to the pool must be allowed.",
+        "Run `poolhouse-agent doctor --only pool`. Outgoing TCP 443 to the pool must be allowed.",
     ),
     Failure(
         "portal_timeout",
