@@ -17,7 +17,7 @@ UNFIT = (
         "remap_failed",
     })
 )  # fmt: skip
-# Nothing can be said of any GPU at the moment. Work that runs may go on: what was known before is out of date, not wrong.
+# Nothing can be said of any GPU at the moment. Work that runs may go on: what was known before is out of date only.
 LIBRARY = frozenset({
     "container_without_gpu", "nvml_crashed", "nvml_driver_not_loaded", "nvml_error", "nvml_hung",
     "nvml_library_mismatch", "nvml_library_missing", "nvml_lost_in_container",

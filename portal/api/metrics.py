@@ -1,6 +1,7 @@
 """GET /metrics of the portal: the pool as the database knows it, the same from every replica.
 
-Nodes' own figures are in node_metrics. Requests and latencies are the gateway's. Amounts are in nano units of the pool's currency.
+Nodes' own figures are in node_metrics. Requests and latencies are the gateway's. Amounts are in nano units of the
+pool's currency.
 """
 
 import hmac

@@ -28,6 +28,7 @@ class _Reading:
     is_counter: bool = False
 
 
+_ECC: Final = "Memory errors since the driver was loaded"
 _READINGS: Final[Mapping[str, _Reading]] = {
     "memory_used_bytes": _Reading("memory_used_bytes", "Memory in use"),
     "utilization_percent": _Reading("utilization_ratio", "Share of time that something ran", 0.01),
@@ -42,9 +43,9 @@ _READINGS: Final[Mapping[str, _Reading]] = {
     "pcie_width": _Reading("pcie_lanes", "PCIe lanes of the link at the moment"),
     "pcie_replays": _Reading("pcie_replays", "PCIe replays", is_counter=True),
     "nvlinks": _Reading("nvlinks", "NVLinks that are up"),
-    "ecc_corrected": _Reading("ecc_errors", "Memory errors since the driver was loaded", 1.0, ("kind", "corrected"), True),
+    "ecc_corrected": _Reading("ecc_errors", _ECC, 1.0, ("kind", "corrected"), is_counter=True),
     "ecc_uncorrected": _Reading(
-        "ecc_errors", "Memory errors since the driver was loaded", 1.0, ("kind", "uncorrected"), True
+        "ecc_errors", _ECC, 1.0, ("kind", "uncorrected"), is_counter=True
     ),
     "remap_pending": _Reading("row_remap_pending", "A row of memory waits to be replaced"),
     "remap_failed": _Reading("row_remap_failed", "A row of memory could not be replaced"),
@@ -73,7 +74,8 @@ class Nodes(Collector):
 
 
 def _about(gpus: Sequence[GpuFigures]) -> Iterator[Metric]:
-    about = _gauge("gpu_info", "What the node says the GPU is", (*_GPU, "name", "driver", "compute_capability", "simulated"))
+    described = (*_GPU, "name", "driver", "compute_capability", "simulated")
+    about = _gauge("gpu_info", "What the node says the GPU is", described)
     readable = _gauge("gpu_readable", "Whether the node can read the GPU at the moment", _GPU)
     memory = _gauge("gpu_memory_bytes", "Memory of the whole GPU", _GPU)
     slices = _gauge("gpu_slice_memory_bytes", "Memory of a slice of a partitioned GPU", (*_GPU, "slice"))

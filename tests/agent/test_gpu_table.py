@@ -34,8 +34,8 @@ def test_each_reading_has_a_line_and_each_gpu_a_column() -> None:
     assert lines[1].strip().startswith("mig_enabled: The GPU is partitioned (MIG) (GPU-")
     cells = {line.split("  ")[0]: [cell.strip() for cell in line.split("  ") if cell.strip()][1:] for line in lines[3:]}
     assert cells["memory"] == ["80.0 GiB", "80.0 GiB"]
-    assert cells["utilization_percent"] == ["0 %", "– not_supported"]
-    assert cells["fan_percent"] == ["– not_supported", "– not_supported"]
+    assert cells["utilization_percent"] == ["0 %", "unknown: not_supported"]
+    assert cells["fan_percent"] == ["unknown: not_supported", "unknown: not_supported"]
     assert cells["instances"] == ["none", "NVIDIA A100-SXM4-80GB MIG 3g.40gb, NVIDIA A100-SXM4-80GB MIG 2g.20gb"]
 
 

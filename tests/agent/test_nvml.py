@@ -1,4 +1,4 @@
-"""GPUs through the real `pynvml` over a stand-in for the driver's library: every kind of machine, and what goes wrong."""
+"""GPUs through the real `pynvml` over a stand-in for the driver's library: every kind of machine, every fault."""
 
 import asyncio
 import json
@@ -41,6 +41,11 @@ def scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scenar
 @pytest.fixture
 def inventory(library: str, scenario: Scenario) -> Inventory:
     return Inventory(library=library, root=scenario.root, deadline_s=2.0)
+
+
+async def end(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    await asyncio.wait({task})
 
 
 @pytest.mark.parametrize("profile", build.names())
@@ -212,7 +217,7 @@ async def test_an_xid_is_heard_and_stands_in_the_report(library: str, scenario: 
     while len(watch.heard()) < 2:
         await asyncio.sleep(0.02)
     loud = await inventory.read()
-    listening.cancel()
+    await end(listening)
 
     assert [gpu["values"]["xids"] for gpu in quiet.gpus] == [[], []]
     assert [gpu["values"]["xids"] for gpu in loud.gpus] == [[48], [13, 79]]
@@ -243,7 +248,7 @@ async def test_a_listener_that_the_driver_holds_is_noticed(library: str, scenari
     listening = asyncio.create_task(watch.run())
     while watch.missing != "nvml_hung":
         await asyncio.sleep(0.05)
-    listening.cancel()
+    await end(listening)
 
     assert watch.heard() == {}
 

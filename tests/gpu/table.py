@@ -11,7 +11,9 @@ from portal.nodes.selectors import wording
 def table(report: GpuReport) -> str:
     """Write the report for a terminal, one reading a line and one column a GPU."""
     head = f"driver {report.driver}, CUDA {_cuda(report.cuda)}, {len(report.gpus)} GPUs"
-    faults = [f"  {error['code']}: {failures.explain(error['code']).title} ({error['detail']})" for error in report.errors]
+    faults = [
+        f"  {error['code']}: {failures.explain(error['code']).title} ({error['detail']})" for error in report.errors
+    ]
     rows = list(_rows(report))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
@@ -24,7 +26,10 @@ def _rows(report: GpuReport) -> Iterator[tuple[str, ...]]:
     yield ("name", *(str(gpu["name"]) for gpu in gpus))
     yield ("uuid", *(str(gpu["uuid"]) for gpu in gpus))
     yield ("memory", *(_gib(gpu["memory_bytes"]) for gpu in gpus))
-    yield ("compute_capability", *(gpu["compute_capability"] or _why(gpu["missing"], "compute_capability") for gpu in gpus))
+    yield (
+        "compute_capability",
+        *(gpu["compute_capability"] or _why(gpu["missing"], "compute_capability") for gpu in gpus),
+    )
     for name in sorted({name for gpu in gpus for name in (*gpu["values"], *gpu["missing"])} - _APART):
         yield (name, *(wording.text(name, gpu["values"]) or _why(gpu["missing"], name) for gpu in gpus))
     yield ("processes", *(_processes(gpu) for gpu in gpus))
@@ -42,11 +47,11 @@ def _processes(gpu: dict[str, object]) -> str:
 
 
 def _why(missing: dict[str, str], name: str) -> str:
-    return f"– {missing.get(name, 'not_told')}"
+    return f"unknown: {missing.get(name, 'not_told')}"
 
 
 def _gib(size: int | None) -> str:
-    return "–" if size is None else f"{size / (1 << 30):.1f} GiB"
+    return "unknown" if size is None else f"{size / (1 << 30):.1f} GiB"
 
 
 def _cuda(version: int | None) -> str:

@@ -65,5 +65,6 @@ async def test_xids_are_listened_for_or_the_driver_says_that_it_never_tells() ->
     while watch.missing == "not_watched":
         await asyncio.sleep(0.05)
     listening.cancel()
+    await asyncio.wait({listening})
 
     assert watch.missing in {"", "not_supported"}

@@ -1,6 +1,6 @@
 """What the answers amount to: the report of each GPU, its faults, and what kind of machine cannot serve yet."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -109,10 +109,10 @@ def _has_no_memory(gpu: Mapping[str, Any], around: Around) -> bool:
     )
 
 
-_KINDS = {
+_KINDS: Mapping[str, Callable[[Mapping[str, Any], Around], bool]] = {
     "jetson_unsupported": lambda gpu, around: _is_embedded(gpu["name"], around),
     "wsl": lambda _gpu, around: around.machine.is_wsl,
-    "unified_memory_unsupported": lambda gpu, _around: gpu["values"]["unified"],
+    "unified_memory_unsupported": lambda gpu, _around: bool(gpu["values"]["unified"]),
     "mig_enabled": lambda gpu, _around: bool(gpu["values"].get("mig")),
     "compute_capability_too_low": lambda gpu, _around: (
         bool(gpu["compute_capability"]) and float(gpu["compute_capability"]) < OLDEST_CAPABILITY

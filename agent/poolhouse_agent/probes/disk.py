@@ -48,7 +48,7 @@ def _mount(root: Path, folder: Path) -> tuple[str, str, str]:
     for line in text(root / "proc/self/mountinfo").splitlines():
         left, _, right = line.partition(" - ")
         device, point = left.split()[2], left.split()[4]
-        is_above = point == "/" or where == point or where.startswith(point + "/")
+        is_above = point in {"/", where} or where.startswith(point + "/")
         if is_above and len(point) >= len(best[1]):
             best = (device, point, right.split()[0])
     known(best[1])

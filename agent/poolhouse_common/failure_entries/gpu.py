@@ -225,6 +225,6 @@ ENTRIES = (
         "The GPU is too old",
         "The engine, or the model's number format, needs a newer generation of GPU: compute capability 7.5 at least, "
         "8.0 for bfloat16, 8.9 for fp8.",
-        "Choose a model or quantization that the planner accepts: `poolhouse-agent plan MODEL`. Below 7.5 nothing runs.",
+        "Choose a model or quantization that the planner accepts: `poolhouse-agent plan MODEL`. Below 7.5 none runs.",
     ),
 )

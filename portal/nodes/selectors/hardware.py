@@ -1,4 +1,4 @@
-"""A node's hardware as pages show it: every reading with its unit, or why there is none. Never a zero for an unknown."""
+"""A node's hardware as pages show it: every reading with its unit, or why there is none; no zero for an unknown."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""`python -m tests.fakes.nvml.record`: writes the report of every profile anew; read the difference before you keep it."""
+"""`python -m tests.fakes.nvml.record` writes the report of every profile anew; read the difference, then keep it."""
 
 import asyncio
 import json

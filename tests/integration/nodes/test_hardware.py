@@ -1,4 +1,4 @@
-"""What the portal makes of a node's hardware: the agent's exact reports of every kind of machine, as a stranger's claims."""
+"""What the portal makes of a node's hardware: the agent's exact reports of every kind of machine, as claims."""
 
 import json
 import re
