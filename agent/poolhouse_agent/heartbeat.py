@@ -33,7 +33,10 @@ _LEVELS = {"error": logging.ERROR, "warn": logging.WARNING}
 class Inventory(Protocol):
     """Where GPU reports come from."""
 
-    latest: GpuReport
+    @property
+    def latest(self) -> GpuReport:
+        """The last report."""
+        ...
 
     async def read(self) -> GpuReport:
         """Ask again."""
