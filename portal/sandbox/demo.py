@@ -172,6 +172,7 @@ def _stay(ground: Ground, options: Options, plan: Plan) -> int:
         answer = demo_requests.streamed(
             gateway_url=stack.gateway_url, key=world["api_key"], model=world["model"], prompt=PROMPT, max_tokens=60
         )
+        stack.run(["-m", "portal.sandbox.demo_agent"], timeout_s=_SEED_S)
         stack.record(world=world)
         _introduce(stack, world, answer)
         _tend(stack)
