@@ -174,16 +174,16 @@ class Rounds:
         results: Sequence[Result] = (),
     ) -> None:  # fmt: skip
         """Report; one that carries more than progress is tried again."""
-        told = [_told(one) for one in results[: protocol.MAX_RESULTS]]
+        reported = [told(one) for one in results[: protocol.MAX_RESULTS]]
         body = protocol.report_body(
-            name=wanted.round, state=state, code=code, percent=percent, doing=doing, results=told
+            name=wanted.round, state=state, code=code, percent=percent, doing=doing, results=reported
         )
         for attempt in range(1, _TRIES + 1):
             try:
                 reply = await self._report(body)
             except PortalError as error:
                 log.warning("checks.report_failed", extra={"code": error.code, "detail": error.detail})
-                is_progress = state == "running" and not told
+                is_progress = state == "running" and not reported
                 if is_progress or attempt == _TRIES or state == "interrupted" or error.code == "check_round_unknown":
                     return
                 await asyncio.sleep(_AGAIN_S)
@@ -199,7 +199,8 @@ async def _numbered(running: AsyncIterator[list[Result]]) -> AsyncIterator[tuple
         yield number, found
 
 
-def _told(result: Result) -> dict[str, object]:
+def told(result: Result) -> dict[str, object]:
+    """A result as it is reported."""
     milli = None if result.figure is None else max(0, round(1000 * result.figure))
     return {
         "id": result.id, "version": result.version, "status": result.status.value, "subject": result.subject[:96],

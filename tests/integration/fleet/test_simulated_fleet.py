@@ -9,7 +9,7 @@ import pytest
 from poolhouse_agent.simulate.fleet import mix
 
 from portal.core import clock
-from portal.nodes.models import Deployment, MassSilence, Node, NodeEvent, NodeState
+from portal.nodes.models import CheckRound, Deployment, MassSilence, Node, NodeEvent, NodeState, RoundState
 from portal.nodes.services.silence import sweep_silent
 from portal.trust.models import NodeEvidence
 from tests.integration.fleet.conftest import Trial
@@ -41,6 +41,7 @@ def test_a_fleet_of_many_kinds_joins_serves_and_leaves(trial: Trial) -> None:
         found = by_kind(trial, MIX, NODES)
         until("the others serve", lambda: serving(trial) == NODES - 1, 25)
         until("one has left", lambda: _state(found["leaving"]) == (NodeState.RETIRED, "left"), 25)
+        until("each has measured itself", lambda: _measured(trial) >= NODES - 1, 20)
         with trial.pool.client(trial.gateway) as client:
             answer = until("it answers", lambda: _answer(client), 20)
         report = trial.end(fleet)
@@ -86,6 +87,10 @@ def test_a_silence_of_all_for_three_minutes_moves_and_reschedules_nobody(trial: 
 def _state(node: Node) -> tuple[str, str]:
     row = Node.objects.get(pk=node.pk)
     return row.state, row.state_code
+
+
+def _measured(trial: Trial) -> int:
+    return CheckRound.objects.filter(node__provider=trial.provider, state=RoundState.DONE).count()
 
 
 def _answer(client: httpx.Client) -> Any:

@@ -38,6 +38,7 @@ class Kind:
     process: Rhythm | None = None
     owner: Rhythm | None = None
     is_partitioned: bool = False
+    boasts: float = 1.0
     loses_gpu_after_s: float | None = None
     leaves_after_s: float | None = None
     has_twin: bool = False
@@ -47,7 +48,7 @@ _KINDS = (
     Kind("healthy", "works"),
     Kind("flapping", "its network is gone for a minute or so, every few minutes", network=Rhythm(150.0, 75.0)),
     Kind("slow", "answers late and generates slowly", behaviour="slow", delay_s=(0.5, 3.0)),
-    Kind("cheating", "claims three times the tokens, on cards nobody should believe in", ("h200x8",), "inflate-3"),
+    Kind("cheating", "claims thrice the tokens, and cards faster than any", ("h200x8",), "inflate-3", boasts=3.0),
     Kind("broken", "its engine breaks off in the middle of answers", behaviour="breaks"),
     Kind("mig", "its GPUs are cut into slices", ("a100x8", "h100x8"), is_partitioned=True),
     Kind("lost-gpu", "a GPU falls off the bus", ("rtx4090x2", "rtx3090x4"), loses_gpu_after_s=20.0),

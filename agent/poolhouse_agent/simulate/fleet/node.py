@@ -15,6 +15,7 @@ from poolhouse_agent.errors import PortalError
 from poolhouse_agent.heartbeat import Heart
 from poolhouse_agent.nvml.inventory import GpuReport
 from poolhouse_agent.session import SessionKeeper
+from poolhouse_agent.simulate.fleet.checks import FleetChecks
 from poolhouse_agent.simulate.fleet.conditions import Conditions
 from poolhouse_agent.simulate.fleet.engine import InProcessEngine
 from poolhouse_agent.simulate.fleet.figures import Figures
@@ -115,6 +116,14 @@ class SimulatedNode:
         deployments = Deployments(self._workshop(), timing=_TIMING)
         state = WishOnly(member.state, self._conditions)
         self._heart = Heart(client, sessions, deployments=deployments, inventory=inventory, state=state)
+        checks = FleetChecks(
+            client,
+            sessions,
+            state=state,
+            inventory=inventory,
+            boasts=self._conditions.kind.boasts,
+        )
+        self._heart.measure_with(checks)
         self._tunnel = TunnelKeeper(
             sessions,
             server=member.membership.server,
@@ -127,6 +136,7 @@ class SimulatedNode:
             await self._beat(self._heart)
         finally:
             await _end(tunnel)
+            await checks.end()
             await deployments.end_all()
             await client.__aexit__(None, None, None)
 
