@@ -85,6 +85,14 @@ class Node:
                 child.kill()
                 await child.wait()
 
+    @contextlib.asynccontextmanager
+    async def tidied(self) -> AsyncIterator[None]:
+        """Whatever fails, no engine of this node is left."""
+        try:
+            yield
+        finally:
+            await self.say("engine", "stop")
+
     def note(self) -> dict[str, Any]:
         """The running engine's note."""
         path = self.state / "engines" / "dep_1" / host.NOTE
@@ -146,7 +154,7 @@ async def test_a_nodes_life_on_a_real_vllm(tmp_path: Path, vllm_program: str, ti
     began = time.monotonic()
     node.install(release(tmp_path / "release"))
     tell("installed")
-    async with running_pool() as pool:
+    async with running_pool() as pool, node.tidied():
         pool.desired = [wanted(tiny_chat)]
         await node.say("join", "--server", pool.server, given=pool.token)
         tell("joined")

@@ -1,12 +1,15 @@
 """vLLM in a container of Docker or Podman: the owner's image, the weights read-only, no network but the port."""
 
+import asyncio
 import os
 import secrets
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from poolhouse_agent.config import Container
+from poolhouse_agent.engine import vllm_log
 from poolhouse_agent.engine.process import Command
 from poolhouse_agent.errors import EngineError
 
@@ -14,6 +17,7 @@ NETWORK = "poolhouse-engines"
 ID_FILE = "container.id"  # by it the owner's own processes are told from the engine's, which are not ours by descent
 _DRIVER = "bridge"
 _PIDS = "8192"
+_ANSWER_S = 60.0
 _OF_THE_TOOL = frozenset({"PATH", "HOME", "DOCKER_HOST", "DOCKER_CONTEXT", "CONTAINER_HOST", "XDG_RUNTIME_DIR"})
 _SHARED_MEMORY = "8g"  # tensors travel between vLLM's workers in it
 
@@ -32,7 +36,7 @@ class Around:
 def contained(command: Command, around: Around) -> Command:
     """Return the command that runs `command` in a container. Raises EngineError."""
     tool, image = around.container.tool, around.container.image
-    if not image or "@sha256:" not in image:
+    if "@sha256:" not in image:
         raise EngineError("config_invalid", "[engine] image must name an image by its digest (…@sha256:…)")
     name = f"poolhouse-{around.folder.name}-{secrets.token_hex(4)}"
     home = command.environ["HOME"]
@@ -73,8 +77,36 @@ def _inside(arguments: Sequence[str]) -> list[str]:
     return changed
 
 
-def network_command(tool: str) -> list[str]:
-    """Creates the network of engines: without masquerading nothing in it reaches the world, and none sees another."""
+async def require_usable(container: Container) -> None:
+    """Require the tool and the image, and make the network of engines where it is not there yet. Raises EngineError."""
+    if shutil.which(container.tool) is None:
+        raise EngineError("container_failed", f"no program {container.tool}")
+    status, said = await _run(container.tool, "image", "inspect", "--format", "{{.Id}}", container.image)
+    if status:
+        known = vllm_log.classify(said, fallback=EngineError("container_image_missing", container.image))
+        raise EngineError(known.code, known.detail)
+    if (await _run(container.tool, "network", "inspect", NETWORK))[0]:
+        status, said = await _run(*_network_command(container.tool))
+        if status:
+            raise EngineError("container_failed", said[-300:])
+
+
+async def _run(*argv: str) -> tuple[int, str]:
+    child = await asyncio.create_subprocess_exec(
+        *argv, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+    )
+    try:
+        async with asyncio.timeout(_ANSWER_S):
+            said, _ = await child.communicate()
+    except TimeoutError:
+        child.kill()
+        await child.wait()
+        raise EngineError("container_failed", f"{argv[0]} {argv[1]} did not answer within {_ANSWER_S:.0f} s") from None
+    return child.returncode or 0, said.decode("utf-8", "replace").strip()
+
+
+def _network_command(tool: str) -> list[str]:
+    """Without masquerading nothing in the network reaches the world, and no engine sees another."""
     return [
         tool, "network", "create", "--driver", _DRIVER,
         "--opt", "com.docker.network.bridge.enable_ip_masquerade=false",

@@ -269,7 +269,7 @@ class Deployment:
         self.bell.ring()
 
     async def _provide(self, wanted: Desired) -> None:
-        """Have weights and program on this machine; what is loaded meanwhile shows in the report. Raises EngineError."""
+        """Have weights and program here; what is loaded meanwhile shows in the report. Raises EngineError."""
         try:
             await provision.provide(wanted, self.workshop, tell=self._tell)
         finally:

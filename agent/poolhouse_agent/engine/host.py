@@ -1,8 +1,8 @@
 """The parent of one engine: starts it, outlives the agent, and leaves nothing of it behind.
 
-Runs as a program (`host.py`), by the agent or by systemd's `poolhouse-engine@`. It reads one JSON object on stdin, answers
-one line on stdout (`started PID`, or `failed WHY`), and ends when the engine has ended. The standard library alone:
-nothing of the agent is loaded, so that it costs little and an upgrade of the agent does not touch it.
+Runs as a program (`host.py`), by the agent or by systemd's `poolhouse-engine@`. It reads one JSON object on stdin,
+answers one line on stdout (`started PID`, or `failed WHY`), and ends when the engine has ended. The standard library
+alone: nothing of the agent is loaded, so that it costs little and an upgrade of the agent does not touch it.
 """
 
 import contextlib
@@ -139,6 +139,7 @@ def _wait(order: Order, leader: int) -> int:
     SIGTERM, or an agent that is gone for too long, lets it finish what runs; SIGINT does not.
     """
     kill_at: float | None = None
+    began = time.monotonic()
     while True:
         look_s = min(_LOOK_S, order.lease_s / 2)
         pause_s = look_s if kill_at is None else min(look_s, max(0.05, kill_at - time.monotonic()))
@@ -149,7 +150,7 @@ def _wait(order: Order, leader: int) -> int:
         asked = got.si_signo if got is not None else 0
         if asked == signal.SIGINT:
             return _kill(leader)
-        if kill_at is None and (asked == signal.SIGTERM or _is_abandoned(order)):
+        if kill_at is None and (asked == signal.SIGTERM or _is_abandoned(order, time.monotonic() - began)):
             os.kill(leader, signal.SIGTERM)
             kill_at = time.monotonic() + order.grace_s
         if kill_at is not None and time.monotonic() > kill_at:
@@ -167,13 +168,13 @@ def _kill(leader: int) -> int:
     return -signal.SIGKILL
 
 
-def _is_abandoned(order: Order) -> bool:
+def _is_abandoned(order: Order, running_s: float) -> bool:
     """Whether no agent has shown itself for so long that the engine would only burn power."""
     try:
         age_s = time.time() - order.lease.stat().st_mtime
     except OSError:
-        return False
-    return age_s > order.lease_s
+        age_s = running_s
+    return min(age_s, running_s) > order.lease_s
 
 
 def _collect(leader: int) -> int | None:

@@ -23,8 +23,8 @@ class _Entry:
 def members(leader: int, *, mark: str) -> list[int]:
     """Live processes that carry the mark, or are vLLM's own in the leader's group or session.
 
-    The mark is looked for everywhere: a worker may have a session of its own. vLLM's workers overwrite their environment
-    with their titles, so that the name must do there; both together never name a stranger's process.
+    The mark is looked for everywhere: a worker may have a session of its own. vLLM's workers overwrite their
+    environment with their titles, so that the name must do there; both together never name a stranger's process.
     """
     found = []
     for folder in _PROC.iterdir():

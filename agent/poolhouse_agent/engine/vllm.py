@@ -55,6 +55,8 @@ class VllmRecipe:
         owned = self._owned_weights()
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         await asyncio.to_thread(self._check_weights, owned.path)
+        if self._config.container.tool:
+            await containers.require_usable(self._config.container)
         uuids = await self._pick(owned)
         port, key = free_port(), secrets.token_urlsafe(32)
         place = Place(port, owned.path, desired.model, self._memory_share(), has_gpus=bool(uuids))

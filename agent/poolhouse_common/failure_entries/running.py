@@ -43,7 +43,7 @@ ENTRIES = (
         NODE,
         "A GPU failed twice",
         "CUDA failed twice within an hour on the same machine, so that the agent does not start the engine again.",
-        "Run `poolhouse-agent doctor` and `poolhouse-agent benchmark`, look for Xid errors in `dmesg`, then deploy again.",
+        "Run `poolhouse-agent doctor`, look for Xid errors in `dmesg`, then deploy again.",
     ),
     Failure(
         "nccl_error",
@@ -155,7 +155,7 @@ ENTRIES = (
         NODE,
         "The engine could not be installed",
         "Installing vLLM into its own environment failed.",
-        "Read the log that the detail names; check disk space and the network, then run `poolhouse-agent engine install`.",
+        "Check disk space and the network, then run `poolhouse-agent engine install` and read what it prints.",
     ),
     Failure(
         "agent_fault",

@@ -137,6 +137,14 @@ async def test_an_engine_that_no_agent_looks_after_ends_by_itself(bench: Bench) 
     assert not is_alive(bench.stray)
 
 
+async def test_an_engine_whose_agent_took_its_folder_away_ends_too(bench: Bench) -> None:
+    launcher = Launcher(bench.launcher.lease, door=bench.launcher.door, lease_s=0.5)
+    engine = await bench.start("time.sleep(600)", launcher=launcher)
+    bench.launcher.lease.unlink()
+
+    assert await asyncio.wait_for(engine.wait(), 30) == -signal.SIGTERM
+
+
 async def test_it_lives_on_while_an_agent_shows_itself(bench: Bench) -> None:
     launcher = Launcher(bench.launcher.lease, door=bench.launcher.door, lease_s=3600)
     engine = await bench.start("time.sleep(600)", launcher=launcher)
