@@ -13,6 +13,7 @@ from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import path
+from poolhouse_common.planner import MAX_CONFIG_BYTES
 
 from portal.catalog.models import ArtefactKind, CatalogModel, ModelTask
 from portal.catalog.rules.parameters import SUPPORTED_PARAMETERS
@@ -27,10 +28,12 @@ from portal.catalog.services.models import (
     create_model,
     deprecate_model,
 )
+from portal.catalog.services.shapes import read_config
 from portal.core import clock
 from portal.core.errors import DomainError
 from portal.nodes.services.deployments import retire_model
 from portal.operators.access import OperatorRequest, operator_page
+from portal.operators.model_memory import memory_of
 
 _MOVES: dict[str, tuple[str, str, str, Callable[..., CatalogModel]]] = {
     "activate": (
@@ -69,7 +72,7 @@ class ModelForm(forms.Form):
     artefact_digest = forms.CharField(
         label="Digest of the folder",
         max_length=64,
-        help_text="SHA-256 as `poolhouse-agent plan` prints it for the model's folder; nodes refuse other files.",
+        help_text="SHA-256 as `poolhouse-agent plan FOLDER --digest` prints it; nodes refuse other files.",
     )
     licence = forms.CharField(max_length=80)
     is_commercial_use_allowed = forms.BooleanField(
@@ -90,6 +93,17 @@ class ModelForm(forms.Form):
     )
     tokenizer_config = forms.FileField(
         label="tokenizer_config.json", required=False, help_text="For the texts of bos_token and its like."
+    )
+    config = forms.FileField(
+        label="config.json",
+        required=False,
+        help_text="Of the release: it says how much memory the model needs, on which plans and placement rest.",
+    )
+    weight_bytes = forms.IntegerField(
+        label="Size of the weights, bytes",
+        required=False,
+        min_value=1,
+        help_text="The sum of its safetensors files. Without it, what config.json implies is taken.",
     )
     engine_args = forms.CharField(
         label="Engine arguments",
@@ -154,8 +168,8 @@ def create(request: OperatorRequest) -> HttpResponse:
 def model(request: OperatorRequest, model_id: int) -> HttpResponse:
     """Show one model and what may be decided about it."""
     row = selectors.model_by_key(model_id)
-    context = {"row": row, "moves": [(word, name) for word, (name, after, *_) in _MOVES.items() if _may(row, after)]}
-    return render(request, "operators/model.html", context)
+    moves = [(word, name) for word, (name, after, *_) in _MOVES.items() if _may(row, after)]
+    return render(request, "operators/model.html", {"row": row, "moves": moves, "memory": memory_of(row)})
 
 
 @operator_page
@@ -180,9 +194,11 @@ def _create(request: OperatorRequest, form: ModelForm) -> CatalogModel:
     given = dict(form.cleaned_data)
     tokenizer_config = given.pop("tokenizer_config")
     template = given.pop("chat_template")
+    config = given.pop("config")
     tokenizer = add_artefact(kind=ArtefactKind.TOKENIZER, content=given.pop("tokenizer").read(), now=now)
     stored = _stored_template(template.read(), tokenizer_config, now=now) if template else None
-    spec = ModelSpec(**given, tokenizer=tokenizer.sha256, chat_template=stored)
+    described = read_config(config.read(MAX_CONFIG_BYTES + 1)) if config else None
+    spec = ModelSpec(**given, config=described, tokenizer=tokenizer.sha256, chat_template=stored)
     return create_model(spec=spec, actor=request.actor, now=now)
 
 

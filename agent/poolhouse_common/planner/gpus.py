@@ -32,6 +32,21 @@ class GpuKind:
     capability: str
     aliases: tuple[str, ...] = ()
 
+    @property
+    def gigabytes_a_second(self) -> int:
+        """The bandwidth as data sheets write it."""
+        return self.bandwidth // 10**9
+
+    @property
+    def tflops(self) -> float:
+        """Operations a second as data sheets write them."""
+        return round(self.flops / 10**12, 1)
+
+    @property
+    def measured_tflops(self) -> float | None:
+        """What products reach, None where that is not known."""
+        return round(self.measured_flops / 10**12, 1) or None
+
 
 @dataclass(frozen=True, slots=True)
 class Gpu:

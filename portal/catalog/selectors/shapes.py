@@ -1,6 +1,7 @@
 """What catalogue models take of GPUs, and the kinds of GPUs that plans are made for."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from poolhouse_common import planner
 
@@ -43,3 +44,34 @@ def kind_of(row: GpuFigures) -> planner.GpuKind:
         "bandwidth_gbps": row.bandwidth_gbps, "bf16_tflops": row.bf16_tenths / 10,
         "measured_tflops": row.measured_tenths / 10, "watts": row.watts, "capability": row.capability,
     })  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """On how many GPUs of one kind the model fits at the fewest, and how many full-length requests it then serves."""
+
+    kind: planner.GpuKind
+    plan: planner.Plan
+
+    @property
+    def at_once(self) -> int:
+        """Whole requests of the full context."""
+        return int(self.plan.max_concurrency)
+
+
+def needs_of(model: CatalogModel, kinds: Iterable[planner.GpuKind]) -> list[Need]:
+    """Return the kinds of GPUs on which the model fits, up to eight of a kind: the fewest and smallest first."""
+    shape = shape_of(model)
+    if shape is None:
+        return []
+    wish = wish_of(model, concurrency=1)
+    found = []
+    for kind in kinds:
+        gpus = [planner.Gpu(kind.name, kind.memory_bytes, kind.capability)] * (wish.tensor_parallel or _MOST_ALIKE)
+        answer = planner.plan(shape=shape, gpus=gpus, wish=wish)
+        if answer.fits:
+            found.append(Need(kind, answer))
+    return sorted(found, key=lambda need: (need.plan.tensor_parallel, need.kind.memory_bytes, need.kind.name))
+
+
+_MOST_ALIKE = 8
