@@ -8,7 +8,8 @@ class SimulatedInventory:
     """Answers like the real inventory, from a profile."""
 
     def __init__(self, profile: str, *, node: str) -> None:
-        self.latest = GpuReport(gpus=tuple(gpus.report(profile, node=node)), driver="570.133.20", cuda=12080)
+        found = gpus.report(profile, node=node)
+        self.latest = GpuReport(tuple(found), tuple(gpus.faults(found)), driver="570.133.20", cuda=12080)
 
     async def read(self) -> GpuReport:
         """Return the same GPUs again."""
