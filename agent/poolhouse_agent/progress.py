@@ -44,5 +44,6 @@ class Bars:
 
 def bar(title: str, share: float) -> str:
     """Return `3/17 matrix product, bf16     [#########···············]  38 %`."""
-    full = round(_WIDTH * min(1.0, max(0.0, share)))
+    share = min(1.0, max(0.0, share))
+    full = round(_WIDTH * share)
     return f"{title[:_WORDS]:<{_WORDS}} [{'#' * full}{'.' * (_WIDTH - full)}] {100 * share:3.0f} %"

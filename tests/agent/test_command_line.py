@@ -258,10 +258,10 @@ async def test_doctor_sees_gpus_and_their_troubles(agent: Agent, tmp_path: Path)
     ailing = await agent.run("doctor", "--json", "--only", "gpu", **environ)
 
     assert (narrow.status, healthy.status) == (0, 0)
-    assert [check["code"] for check in narrow.json["checks"]] == ["", "pcie_narrow", ""]
-    assert [check["status"] for check in healthy.json["checks"]] == ["ok", "ok", "ok"]
+    assert [check["code"] for check in narrow.json["checks"]] == ["", "pcie_narrow", "", ""]
+    assert [check["status"] for check in healthy.json["checks"]] == ["ok", "ok", "ok", "skip"]
     assert ailing.status == 1
-    assert [check["code"] for check in ailing.json["checks"]] == ["gpu_is_lost", "thermal_slowdown", ""]
+    assert [check["code"] for check in ailing.json["checks"]] == ["gpu_is_lost", "thermal_slowdown", "", ""]
 
 
 async def test_output_has_no_colours_when_it_is_no_terminal(agent: Agent) -> None:

@@ -17,6 +17,7 @@ _MAIN = Path(on_torch.__file__).with_name("__main__.py")
 _TAIL_BYTES = 2_000
 _LINE_BYTES = 1 << 20
 _DETAIL = 400
+_GONE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class TorchPrograms:
         except TimeoutError:
             return Outcome(code="check_timeout", detail=f"{job.program} did not end within {job.deadline_s:.0f} s")
         finally:
-            _kill(child)
+            await _end(child)
         return _outcome(last, status, tail)
 
 
@@ -127,9 +128,13 @@ async def _tail(child: asyncio.subprocess.Process) -> str:
     return kept.decode("utf-8", "replace")
 
 
-def _kill(child: asyncio.subprocess.Process) -> None:
+async def _end(child: asyncio.subprocess.Process) -> None:
+    """Kill the program with all it started. One that the kernel holds is left behind: a reboot alone ends it."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_GONE_S):
+            await child.wait()
 
 
 def _environment(job: Job) -> dict[str, str]:

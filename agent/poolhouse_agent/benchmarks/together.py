@@ -62,7 +62,8 @@ async def _sum(
             for rank in range(len(uuids))
         ]
         outcomes = await asyncio.gather(*(programs.run(job, say) for job in jobs))
-    return next((outcome for outcome in outcomes if outcome.code), min(outcomes, key=_speed))
+    failed = [outcome for outcome in outcomes if outcome.code]
+    return failed[0] if failed else min(outcomes, key=_speed)
 
 
 def _speed(outcome: Outcome) -> float:
