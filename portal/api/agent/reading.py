@@ -6,6 +6,7 @@ from typing import Any
 
 from portal.nodes.models import CheckRound, Deployment
 from portal.nodes.rules.beats import Beat, DeploymentClaim, GpuClaim, GpuError, OwnerClaim, SliceClaim, UpdateClaim
+from portal.nodes.selectors.engines import pin_for
 from portal.nodes.services.heartbeat import Answer
 
 
@@ -70,4 +71,5 @@ def _desired(row: Deployment) -> dict[str, object]:
         "quantization": model.quantization,
         "engine_args": model.engine_args,
         "settings": row.settings,
+        "engine_version": pin_for(row).version,
     }

@@ -128,6 +128,7 @@ class DeploymentReport(serializers.Serializer[Any]):
     running = Whole(max_value=100_000, default=0)
     waiting = Whole(max_value=100_000, default=0)
     counters = CountersReport(default=dict)
+    facts = Readings(default=dict)
 
 
 class OwnerReport(serializers.Serializer[Any]):
@@ -177,6 +178,7 @@ class DesiredDeployment(serializers.Serializer[Any]):
     quantization = serializers.CharField(allow_blank=True)
     engine_args = serializers.DictField()
     settings = serializers.DictField()
+    engine_version = serializers.CharField(allow_blank=True)
 
 
 class MessageToOwner(serializers.Serializer[Any]):

@@ -242,6 +242,7 @@ class Migration(migrations.Migration):
                 ("running", models.PositiveIntegerField(default=0)),
                 ("waiting", models.PositiveIntegerField(default=0)),
                 ("counters", models.JSONField(default=dict)),
+                ("facts", models.JSONField(default=dict)),
                 ("created_at", models.DateTimeField()),
                 (
                     "model",
@@ -855,6 +856,31 @@ class Migration(migrations.Migration):
                     models.CheckConstraint(
                         condition=models.Q(("last_seen_at__gte", models.F("began_at"))),
                         name="mass_silence_ends_after_it_began",
+                    )
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="EnginePin",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "engine",
+                    models.CharField(
+                        choices=[("vllm", "vLLM"), ("external", "External server"), ("simulate", "Simulator")],
+                        max_length=12,
+                        unique=True,
+                    ),
+                ),
+                ("version", models.CharField(blank=True, max_length=32)),
+                ("floor", models.CharField(max_length=16)),
+                ("updated_at", models.DateTimeField()),
+            ],
+            options={
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("engine__in", ["vllm", "external", "simulate"])),
+                        name="engine_pin_engine_known",
                     )
                 ],
             },

@@ -13,6 +13,7 @@ from portal.nodes.models.checks import (
     Verdict,
 )
 from portal.nodes.models.deployments import ChosenBy, Deployment, DesiredState, EngineKind, ObservedState
+from portal.nodes.models.engines import EnginePin
 from portal.nodes.models.enrolment import EnrolmentToken, NodeSession, SessionChallenge
 from portal.nodes.models.guests import NodeGuest
 from portal.nodes.models.nodes import Gpu, Node, NodeClass, NodeEvent, NodeOrigin, NodeState
@@ -39,6 +40,7 @@ __all__ = [
     "Deployment",
     "DesiredState",
     "EngineKind",
+    "EnginePin",
     "EnrolmentToken",
     "Gpu",
     "MassSilence",

@@ -62,6 +62,7 @@ class Deployment(models.Model):
     running = models.PositiveIntegerField(default=0)
     waiting = models.PositiveIntegerField(default=0)
     counters = models.JSONField(default=dict)
+    facts = models.JSONField(default=dict)
     created_at = models.DateTimeField()
 
     class Meta:

@@ -57,6 +57,7 @@ class DeploymentClaim:
     running: int
     waiting: int
     counters: Mapping[str, int] = field(default_factory=dict)
+    facts: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

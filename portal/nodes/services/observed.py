@@ -4,12 +4,16 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from portal.integrations import bus
-from portal.nodes.models import Deployment, DesiredState, Node, ObservedState
+from portal.nodes.models import Deployment, DesiredState, EngineKind, Node, ObservedState
 from portal.nodes.rules.beats import DeploymentClaim
+from portal.nodes.rules.engines import is_below
+from portal.nodes.selectors.engines import pin_for, with_pins
 
 # A claim that repeats the last one is written down once a minute: so old `observed_at` may be.
 _REFRESH = timedelta(seconds=60)
-_FIELDS = ["observed", "observed_code", "observed_detail", "running", "waiting", "counters"]
+# What an agent may say of its engine beside its state; the rest is left out.
+_TOLD = frozenset({"engine_version", "gpu_uuids", "kv_cache_tokens", "loading", "done_bytes", "total_bytes"})
+_FIELDS = ["observed", "observed_code", "observed_detail", "running", "waiting", "counters", "facts"]
 
 
 def take(*, node: Node, claims: Sequence[DeploymentClaim], now: datetime) -> list[Deployment]:
@@ -18,7 +22,7 @@ def take(*, node: Node, claims: Sequence[DeploymentClaim], now: datetime) -> lis
     A claim about a deployment that is not this node's is ignored.
     """
     found = Deployment.objects.filter(node=node).select_related("model").defer("model__config")
-    rows = list(found.order_by("id"))
+    rows = list(with_pins(found).order_by("id"))
     said = {claim.deployment: claim for claim in claims}
     readiness_changed = False
     for row in rows:
@@ -44,11 +48,16 @@ def _apply(row: Deployment, claim: DeploymentClaim | None) -> None:
         return
     row.observed, row.observed_code, row.observed_detail = claim.state, claim.code, claim.detail
     row.running, row.waiting, row.counters = claim.running, claim.waiting, dict(claim.counters)
+    row.facts = {name: value for name, value in claim.facts.items() if name in _TOLD}
+    version, floor = str(row.facts.get("engine_version") or ""), pin_for(row).floor
+    if row.engine == EngineKind.VLLM and version and is_below(version, floor):
+        row.observed, row.observed_code = ObservedState.FAILED, "engine_version_unsupported"
+        row.observed_detail = f"vLLM {version[:32]}; this pool takes {floor} or newer"
 
 
 def _forget(row: Deployment) -> None:
     """The node says nothing of it: it does not run there (any more)."""
     silent = ObservedState.PENDING if row.desired == DesiredState.RUNNING else ObservedState.STOPPED
     if row.observed != silent:
-        row.observed, row.observed_code, row.observed_detail = silent, "", ""
+        row.observed, row.observed_code, row.observed_detail, row.facts = silent, "", "", {}
     row.running = row.waiting = 0
