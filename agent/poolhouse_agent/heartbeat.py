@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -10,6 +11,7 @@ from poolhouse_agent.backoff import Backoff
 from poolhouse_agent.client import PortalClient
 from poolhouse_agent.engine.deployments import Deployments
 from poolhouse_agent.errors import PortalError
+from poolhouse_agent.host import HostReport
 from poolhouse_agent.nvml.inventory import GpuReport
 from poolhouse_agent.owner.standing import Action, Standing
 from poolhouse_agent.protocol import messages
@@ -91,6 +93,7 @@ class Heart:
         self._deployments = deployments
         self._inventory = inventory
         self._state = state
+        self._machine: Callable[[], HostReport] = lambda: host.report(state.folder)
         self._owner = owner or WishAlone(state)
         self._rounds: Measures | None = None
         self._updates = Updates(state, installation.here())
@@ -101,6 +104,10 @@ class Heart:
         self._backoff = Backoff(first_s=_FIRST_DELAY_S, longest_s=_LONGEST_DELAY_S)
         self.last: HeartbeatReply | None = None
         self.last_error: PortalError | None = None
+
+    def read_machine_with(self, machine: Callable[[], HostReport]) -> None:
+        """Take the machine's readings from there: many nodes on one machine need not each read it."""
+        self._machine = machine
 
     def measure_with(self, rounds: Measures) -> None:
         """Pass on the rounds of checks that the portal asks for; without it they are left alone."""
@@ -172,7 +179,7 @@ class Heart:
         return self._backoff.next_s()
 
     def _body(self, wish: Wish) -> dict[str, Any]:
-        report, machine = self._inventory.latest, host.report(self._state.folder)
+        report, machine = self._inventory.latest, self._machine()
         body = messages.heartbeat_body(
             sent_at=datetime.now(UTC),
             wish=self._wish_told(wish).value,

@@ -5,6 +5,7 @@ import base64
 import contextlib
 import json
 import secrets
+import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -334,15 +335,15 @@ def _error(status: int, code: str) -> web.Response:
 
 
 @contextlib.asynccontextmanager
-async def running_pool() -> AsyncIterator[Pool]:
-    """A pool on a free port of 127.0.0.1."""
+async def running_pool(*, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None) -> AsyncIterator[Pool]:
+    """A pool on a free port of an address of this machine."""
     pool = Pool()
     runner = web.AppRunner(pool.application(), shutdown_timeout=0.1)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
+    site = web.TCPSite(runner, host, 0, ssl_context=tls)
     await site.start()
     port = site._server.sockets[0].getsockname()[1]  # type: ignore[union-attr]  the port the kernel chose
-    pool.server = f"http://127.0.0.1:{port}"
+    pool.server = f"{'https' if tls else 'http'}://{host}:{port}"
     try:
         yield pool
     finally:

@@ -19,6 +19,7 @@ from poolhouse_agent.simulate.fleet.figures import Figures
 from poolhouse_agent.simulate.fleet.identities import Identities, Member
 from poolhouse_agent.simulate.fleet.kinds import Kind
 from poolhouse_agent.simulate.fleet.link import Link, SharedTransport
+from poolhouse_agent.simulate.fleet.machine import SharedMachine
 from poolhouse_agent.simulate.fleet.node import Shared, SimulatedNode
 
 _CONNECTIONS = 64
@@ -131,7 +132,7 @@ async def shared_by_all(server: str) -> AsyncIterator[Shared]:
     limits = httpx.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS)
     transport = httpx.AsyncHTTPTransport(verify=tls, limits=limits, trust_env=False)
     async with transport, http.engine_session() as engines, http.tunnel_session(limit=0) as net:
-        yield Shared(SharedTransport(transport), net, engines, Figures())
+        yield Shared(SharedTransport(transport), net, engines, Figures(), SharedMachine())
 
 
 async def run(plan: Plan, watch: Callable[[dict[str, Any]], None]) -> dict[str, Any]:

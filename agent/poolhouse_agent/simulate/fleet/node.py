@@ -22,6 +22,7 @@ from poolhouse_agent.simulate.fleet.figures import Figures
 from poolhouse_agent.simulate.fleet.identities import Member
 from poolhouse_agent.simulate.fleet.inventory import FleetInventory
 from poolhouse_agent.simulate.fleet.link import Link
+from poolhouse_agent.simulate.fleet.machine import SharedMachine
 from poolhouse_agent.state import State, Wish
 from poolhouse_agent.tunnel.keeper import TunnelKeeper
 
@@ -38,6 +39,7 @@ class Shared:
     net: aiohttp.ClientSession
     engines: aiohttp.ClientSession
     figures: Figures
+    machine: SharedMachine
 
 
 class WishOnly(State):
@@ -115,7 +117,9 @@ class SimulatedNode:
         inventory = FleetInventory(self._conditions, node=member.membership.node)
         deployments = Deployments(self._workshop(), timing=_TIMING)
         state = WishOnly(member.state, self._conditions)
-        self._heart = Heart(client, sessions, deployments=deployments, inventory=inventory, state=state)
+        self._heart = Heart(
+            client, sessions, deployments=deployments, inventory=inventory, state=state, machine=shared.machine
+        )
         checks = FleetChecks(
             client,
             sessions,
