@@ -117,9 +117,8 @@ class SimulatedNode:
         inventory = FleetInventory(self._conditions, node=member.membership.node)
         deployments = Deployments(self._workshop(), timing=_TIMING)
         state = WishOnly(member.state, self._conditions)
-        self._heart = Heart(
-            client, sessions, deployments=deployments, inventory=inventory, state=state, machine=shared.machine
-        )
+        self._heart = Heart(client, sessions, deployments=deployments, inventory=inventory, state=state)
+        self._heart.read_machine_with(shared.machine)
         checks = FleetChecks(
             client,
             sessions,

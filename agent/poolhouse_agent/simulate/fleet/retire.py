@@ -73,8 +73,8 @@ async def _leave(member: Member, shared: Shared) -> bool:
             deployments=Deployments(Workshop(Config(), shared.engines, member.state.engines, GpuChoice(GpuReport))),
             inventory=FleetInventory(conditions, node=membership.node),
             state=_Leaving(member.state.folder),
-            machine=shared.machine,
         )
+        heart.read_machine_with(shared.machine)
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 await heart.run()
