@@ -23,7 +23,7 @@ class EngineMissing(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A catalogue model as the demo offers it; tokenizer and template are files.
+    """A catalogue model as the demo offers it; tokenizer, template and config.json are files.
 
     With `embedding_dimensions` it makes vectors of that length, and needs no template.
     """
@@ -39,6 +39,7 @@ class Offer:
     served_name: str = ""
     embedding_dimensions: int | None = None
     engine_args: Mapping[str, Any] | None = None
+    config: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """Return it for the seeding process."""
@@ -57,6 +58,7 @@ def simulated() -> Offer:
         tokenizer=str(tokenizer),
         template=str(template),
         dtype="bfloat16",
+        config=str(DEMO_MODEL / "config.json"),
     )
 
 
@@ -113,6 +115,7 @@ def weights(folder: Path) -> Offer:
         tokenizer=str(folder / "tokenizer.json"),
         template=str(template),
         engine_args={"enforce_eager": True, "enable_prefix_caching": True},
+        config=str(folder / "config.json"),
     )
 
 

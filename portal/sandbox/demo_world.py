@@ -168,6 +168,7 @@ def _model(offered: dict[str, Any], *, actor: "Actor", now: datetime) -> None:
         dtype=offered["dtype"],
         task=ModelTask.CHAT if dimensions is None else ModelTask.EMBEDDING,
         embedding_dimensions=dimensions,
+        config=_config(offered["config"]),
         tokenizer=artefacts.add_artefact(kind=ArtefactKind.TOKENIZER, content=tokenizer, now=now).sha256,
         chat_template=_template(offered["template"], now=now),
         engine_args=offered["engine_args"] or {},
@@ -176,6 +177,20 @@ def _model(offered: dict[str, Any], *, actor: "Actor", now: datetime) -> None:
     models.create_model(spec=spec, actor=actor, now=now)
     model = models.activate_model(public_id=spec.public_id, actor=actor, now=now)
     prices.set_price(model=model, terms=DemoPrice(), actor=actor, now=now)
+
+
+def _config(path: str) -> dict[str, object] | None:
+    """The config.json as it is stored; None where there is none, or none that a plan can be made from."""
+    from poolhouse_common import planner
+
+    if not path:
+        return None
+    try:
+        config = planner.parse_config(Path(path).read_bytes())
+        planner.read_shape(config=config)
+    except planner.ConfigRefused:
+        return None
+    return config
 
 
 def _template(path: str, *, now: datetime) -> str | None:

@@ -59,7 +59,8 @@ def _kinds_of_nodes(nodes: set[int], kinds: list[GpuKind]) -> Mapping[int, str]:
 
 
 def _ranks(row: Deployment) -> int:
-    asked = row.model.engine_args.get("tensor_parallel_size", 1)
+    """Over how many GPUs the deployment goes: its own settings stand before the model's."""
+    asked = row.settings.get("tensor_parallel_size") or row.model.engine_args.get("tensor_parallel_size", 1)
     return asked if isinstance(asked, int) else 1
 
 
