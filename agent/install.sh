@@ -65,10 +65,17 @@ case $prefix$state$config in *[!A-Za-z0-9/._+-]*) die 2 "paths may hold letters,
 case $prefix in /*) ;; *) prefix=$(pwd)/$prefix ;; esac
 
 has_systemd() { [ "$service" = yes ] && [ -d /run/systemd/system ] && { [ "$scope" = user ] || [ "$(id -u)" = 0 ]; }; }
-made() { [ -f "$prefix/.made" ] && grep -qx "$1" "$prefix/.made"; }
-note_made() { made "$1" || printf '%s\n' "$1" >>"$prefix/.made"; }
+made() { # made WHAT: what an earlier run noted, if it did
+    [ -f "$prefix/.made" ] && grep -q "^$1 " "$prefix/.made" && sed -n "s/^$1 //p" "$prefix/.made"
+}
+note_made() { made "$1" >/dev/null || printf '%s %s\n' "$1" "$2" >>"$prefix/.made"; }
 is_joined() { [ -f "$state/node.json" ]; }
 agent() { "$prefix/current/bin/poolhouse-agent" --config "$config" --state "$state" "$@"; }
+
+options() { # what a person has to add where nothing is in its usual place
+    [ "$scope" = user ] || [ "$state" = /var/lib/poolhouse ] || printf ' --state %s' "$state"
+    [ "$scope" = user ] || [ "$config" = /etc/poolhouse/agent.toml ] || printf ' --config %s' "$config"
+}
 
 as_agent() { # the agent without root's rights: as its own user, else as nobody, else as whoever calls this
     if [ "$(id -u)" = 0 ] && [ "$scope" = system ] && command -v runuser >/dev/null 2>&1; then
@@ -85,22 +92,32 @@ as_agent() { # the agent without root's rights: as its own user, else as nobody,
 uninstall() {
     if [ ! -e "$prefix" ]; then say "nothing is installed in $prefix"; exit 0; fi
     [ -f "$prefix/.made" ] || die 2 "$prefix was not made by this script; nothing was removed"
+    state=$(made folder || printf '%s' "$state") config=$(made config || printf '%s' "$config")
     if has_systemd && [ -x "$prefix/current/bin/poolhouse-agent" ]; then
         agent service uninstall $flag >&2 || die 1 "the service could not be removed; nothing else was"
     fi
-    if made command && grep -qs "$prefix/current" "$command" 2>/dev/null; then rm -f "$command"; fi
+    if [ -e "$state/run.lock" ] && command -v flock >/dev/null 2>&1 && ! flock -n "$state/run.lock" true; then
+        die 1 "an agent still runs on $state; stop it, then uninstall again"
+    fi
+    if command=$(made command) && grep -qs "$prefix/current" "$command" 2>/dev/null; then rm -f "$command"; fi
     if [ -L "$command" ] && [ "$(readlink "$command")" = "$prefix/current/bin/poolhouse-agent" ]; then rm -f "$command"; fi
     kept=
-    if [ -d "$state" ]; then
-        if [ "$purges" = yes ] || ! is_joined; then
-            if made state || [ "$purges" = yes ]; then rm -rf "$state"; else kept=$state; fi
-        else
+    if [ -d "$state" ] && [ "$purges" = no ]; then
+        if is_joined; then
             kept=$state
             say "this machine is still a node of its pool: \`poolhouse-agent leave\` before, or --purge, forgets it"
+        elif ! made state >/dev/null; then
+            kept=$state
         fi
     fi
-    if [ -z "$kept" ] && made user && command -v userdel >/dev/null 2>&1; then userdel poolhouse || say "the user poolhouse stays"; fi
-    if [ "$purges" = yes ]; then rm -f "$config"; rmdir "$(dirname "$config")" 2>/dev/null || :; fi
+    [ -n "$kept" ] || rm -rf "$state"
+    if [ -z "$kept" ] && made user >/dev/null && command -v userdel >/dev/null 2>&1; then
+        userdel poolhouse || say "the user poolhouse stays"
+    fi
+    if [ "$purges" = yes ] || made fresh-config >/dev/null && [ ! -s "$config" ]; then
+        rm -f "$config"
+        rmdir "$(dirname "$config")" 2>/dev/null || :
+    fi
     rm -rf "$prefix"
     say "removed${kept:+; $kept stays}"
     exit 0
@@ -130,7 +147,10 @@ leave() {
     status=$?
     rm -rf "$work"
     [ -z "$begun" ] || rm -rf "$begun"
-    [ "$status" = 0 ] || rmdir "$prefix/versions" "$prefix" 2>/dev/null || :
+    if [ "$status" != 0 ] && [ ! -e "$prefix/current" ]; then # nothing was installed before this run either
+        rm -f "$prefix/.made"
+        rmdir "$prefix/versions" "$prefix" 2>/dev/null || :
+    fi
     exit "$status"
 }
 trap leave EXIT
@@ -216,18 +236,20 @@ if [ -d "$binaries" ] && [ -w "$binaries" ]; then
         printf '#!/bin/sh\nexec "%s" --config "%s" --state "%s" "$@"\n' "$prefix/current/bin/poolhouse-agent" "$config" "$state" >"$command"
         chmod 755 "$command"
         mkdir -p "$(dirname "$config")"
-        [ -f "$config" ] || : >"$config"
+        [ -f "$config" ] || { : >"$config"; note_made fresh-config "$config"; }
     else
         ln -sfn "$prefix/current/bin/poolhouse-agent" "$command"
     fi
-    note_made command
+    note_made command "$command"
 else
     command=$prefix/current/bin/poolhouse-agent
 fi
 
-[ -d "$state" ] || note_made state
+[ -d "$state" ] || note_made state "$state"
+note_made folder "$state"
+note_made config "$config"
 if has_systemd; then
-    id poolhouse >/dev/null 2>&1 || [ "$scope" = user ] || note_made user
+    id poolhouse >/dev/null 2>&1 || [ "$scope" = user ] || note_made user poolhouse
     agent service install --no-start $flag >&2
 fi
 
@@ -247,7 +269,7 @@ fi
 if has_systemd && is_joined; then
     agent service start $flag >&2
 elif is_joined; then
-    say "no service was set up; start it with: $command run"
+    say "no service was set up; start it with: $command$(options) run"
 else
-    say "$("$venv/bin/poolhouse-agent" --version) installed; next: $command doctor"
+    say "$("$venv/bin/poolhouse-agent" --version) installed; next: $command$(options) doctor"
 fi

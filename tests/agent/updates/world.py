@@ -33,6 +33,13 @@ def main():
     state = pathlib.Path(sys.argv[sys.argv.index("--state") + 1])
     how = state / ("is-" + VERSION)
     how = how.read_text() if how.exists() else "well"
+    if "doctor" in sys.argv:
+        sys.exit(how == "ailing")
+    if "join" in sys.argv:
+        state.mkdir(exist_ok=True)
+        (state / "joined").write_text(sys.stdin.readline() + " ".join(sys.argv))
+        (state / "node.json").write_text("{{}}")
+        return
     if how == "crashing":
         sys.exit(3)
     value = {{"agent_version": VERSION, "generation": 1, "tunnel": "connected" if how == "well" else "disconnected"}}
@@ -45,11 +52,11 @@ def main():
 """
 
 
-def wheel(version: str) -> bytes:
+def wheel(version: str, *, program: str = PROGRAM) -> bytes:
     """A wheel of one module without dependencies."""
     info = f"poolhouse_agent-{version}.dist-info"
     files = {
-        "poolhouse_stand_in.py": PROGRAM.format(version=version),
+        "poolhouse_stand_in.py": program.format(version=version),
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: poolhouse-agent\nVersion: {version}\n",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         f"{info}/entry_points.txt": "[console_scripts]\npoolhouse-agent = poolhouse_stand_in:main\n",
@@ -88,6 +95,13 @@ class Made:
     @property
     def signature(self) -> str:
         return base64.b64encode(self.key.sign(b"poolhouse-release-v1\n" + self.manifest)).decode()
+
+    def described(self) -> dict[str, str]:
+        """The digests that an installer checks."""
+        return {
+            "wheel_sha256": hashlib.sha256(self.wheel).hexdigest(),
+            "requirements_sha256": hashlib.sha256(self.requirements).hexdigest(),
+        }
 
     def write(self, folder: Path) -> None:
         """Put the files where a server or an installer finds them."""
