@@ -15,12 +15,15 @@ _KINDS: Mapping[str, Attention] = {
     "chunked_attention": Attention.SLIDING,
     "linear_attention": Attention.STATE,
 }
+_MOST_LAYERS = 4096
 _CONV_BYTES, _STATE_BYTES = 2, 4  # vLLM keeps the convolution in the model's 16 bits and the state in 32
 
 
 def layers_of(config: Config, family: Family) -> tuple[Layers, ...]:
     """Return the layers by what they remember. Raises ConfigRefused."""
     count = positive(config, "num_hidden_layers", "n_layer", "num_layers")
+    if count > _MOST_LAYERS:
+        raise ConfigRefused("model_config_invalid", f"{count} layers are more than any model has")
     if family.is_encoder:
         return ()
     if "kv_lora_rank" in config:

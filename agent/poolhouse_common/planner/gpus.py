@@ -12,7 +12,9 @@ from poolhouse_common.planner.errors import GpusRefused
 GIB = 1 << 30
 MAX_GPUS = 64
 _WRITTEN = re.compile(r"(?:(\d{1,3})\s*[x\u00d7*]\s*)?(.{1,64}?)(?:\s*[x\u00d7*]\s*(\d{1,3}))?")
-_NOISE = re.compile(r"nvidia|geforce|tesla|quadro|graphics|\bgpus?\b|[^a-z0-9]")
+_NOISE = frozenset({"nvidia", "geforce", "tesla", "quadro", "graphics", "gpu", "gpus", "card", "cards"})
+_RELATIVES = frozenset({"laptop", "mobile", "mig", "max", "maxq", "q", "d", "ti", "super"})
+_SLICE, _SIZE = re.compile(r"\d+[abcq]"), re.compile(r"(\d+)gb")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +81,22 @@ def kind_of(row: Mapping[str, object]) -> GpuKind:
 
 
 def find_kind(name: str, kinds: Iterable[GpuKind] | None = None) -> GpuKind | None:
-    """Return the kind that `name` means, however it is written; the longest spelling in it wins. None: unknown."""
-    wanted = _plain(name)
+    """Return the kind that `name` means, however it is written; the longest spelling in it wins.
+
+    None where nobody knows it, and for relatives of a known name: a laptop's, a slice, another size of memory.
+    """
+    wanted, words = _plain(name), _words(name)
     if not wanted:
         return None
-    spelled = [(_plain(word), kind) for kind in kinds or default_kinds() for word in (kind.name, *kind.aliases)]
-    exact = [kind for word, kind in spelled if word == wanted]
-    within = sorted(((len(word), kind.name, kind) for word, kind in spelled if word in wanted), reverse=True)
-    return exact[0] if exact else within[0][2] if within else None
+    spelled = [(spelling, kind) for kind in kinds or default_kinds() for spelling in (kind.name, *kind.aliases)]
+    exact = next((kind for spelling, kind in spelled if _plain(spelling) == wanted), None)
+    if exact is not None:
+        return exact
+    found = [(len(_words(spelling)), spelling, kind) for spelling, kind in spelled if _is_within(spelling, words)]
+    if not found:
+        return None
+    _, spelling, kind = max(found, key=lambda one: (one[0], len(one[1])))
+    return None if _is_relative([word for word in words if word not in _words(spelling)], kind) else kind
 
 
 def parse_gpus(text: str, kinds: Sequence[GpuKind] | None = None) -> list[Gpu]:
@@ -122,7 +132,27 @@ def _read_one(written: str, kinds: Sequence[GpuKind] | None) -> tuple[int, GpuKi
 
 
 def _plain(name: str) -> str:
-    return _NOISE.sub("", name.lower())
+    return "".join(_words(name))
+
+
+def _words(name: str) -> list[str]:
+    return [word for word in re.findall(r"[a-z0-9]+", name.lower()) if word not in _NOISE]
+
+
+def _is_within(spelling: str, words: Sequence[str]) -> bool:
+    """Whether the spelling's words stand in a row: `A100` is in `A100-SXM4-40GB`, not in `RTX A1000`."""
+    sought = _words(spelling)
+    return any(list(words[at : at + len(sought)]) == sought for at in range(len(words) - len(sought) + 1))
+
+
+def _is_relative(rest: Iterable[str], kind: GpuKind) -> bool:
+    """Whether what else the name says makes it another card than the kind."""
+    for word in rest:
+        if word in _RELATIVES or _SLICE.fullmatch(word):
+            return True
+        if (size := _SIZE.fullmatch(word)) and abs(int(size[1]) * GIB - kind.memory_bytes) > kind.memory_bytes // 8:
+            return True
+    return False
 
 
 def _int(value: object) -> int:

@@ -44,6 +44,9 @@ def test_what_people_write(text: str, expected: list[str]):
         ("NVIDIA A10G", "A10G"),
         ("NVIDIA A10", "A10"),
         ("NVIDIA H20", "H20"),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "RTX PRO 6000 Blackwell"),
+        ("NVIDIA GeForce RTX 4060 Ti", "RTX 4060 Ti 16GB"),
+        ("Tesla V100-SXM2-32GB", "V100 32GB"),
     ],
 )
 def test_what_the_driver_calls_them(driver: str, kind: str):
@@ -51,6 +54,17 @@ def test_what_the_driver_calls_them(driver: str, kind: str):
 
     assert found is not None
     assert found.name == kind
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "NVIDIA GeForce RTX 4090 Laptop GPU", "NVIDIA GeForce RTX 4090 D", "NVIDIA RTX A1000", "NVIDIA T400",
+        "NVIDIA A40-24C", "NVIDIA A100-SXM4-80GB MIG 3g.40gb", "4090 48GB", "RTX 3080 12GB", "RTX 4070 Ti",
+    ],
+)  # fmt: skip
+def test_relatives_of_a_known_name_are_not_taken_for_it(name: str):
+    assert find_kind(name) is None
 
 
 @pytest.mark.parametrize("name", ["", "???", "Voodoo 5", "Radeon RX 7900"])

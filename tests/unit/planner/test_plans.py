@@ -60,6 +60,17 @@ def test_each_reason_has_a_code_of_the_catalogue_and_says_what_is_so(
     assert failures.find(code) is not None
 
 
+def test_the_tiny_model_is_refused_where_vllm_refused_it():
+    """What vLLM 0.32 refused to start: a context of 100,000 for a model of 1,024, and four heads on three ranks."""
+    long = planned(models.TINY_CHAT, "4090", context=100_000)
+    three = planned(models.TINY_CHAT, "4 x 4090", context=512, tensor_parallel=3)
+
+    assert [reason.code for reason in (*long.reasons, *three.reasons)] == [
+        "context_beyond_model",
+        "tensor_parallel_invalid",
+    ]
+
+
 def test_without_a_gpu_there_is_no_plan():
     with pytest.raises(GpusRefused) as refused:
         plan(shape=LLAMA, gpus=[], wish=Wish())

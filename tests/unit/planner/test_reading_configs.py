@@ -67,6 +67,7 @@ def test_the_longest_context_is_the_one_that_vllm_accepts(config: dict[str, Any]
         ({**models.LLAMA_3_1_8B, "hidden_size": -4096}, "model_config_invalid"),
         ({**models.LLAMA_3_1_8B, "hidden_size": "4096"}, "model_config_invalid"),
         ({**models.LLAMA_3_1_8B, "num_hidden_layers": 1 << 60}, "model_config_invalid"),
+        ({**models.GEMMA_3_27B["text_config"], "num_hidden_layers": 1 << 30}, "model_config_invalid"),
         ({**models.LLAMA_3_1_8B, "layer_types": ["full_attention"] * 3}, "architecture_unknown"),
         ({**models.LLAMA_3_1_8B, "layer_types": ["a_new_attention"] * 32}, "architecture_unknown"),
         ({**models.LLAMA_3_1_8B, "torch_dtype": "int3"}, "quantization_unsupported"),
