@@ -99,7 +99,7 @@ def _result(check: str, name: str, gpu: Mapping[str, Any], outcome: Outcome, evi
     if outcome.code in _NOT_COUNTED:
         return skipped(check, outcome.detail, code=outcome.code, subject=subject)
     if outcome.code:
-        found = trouble(check, Status.FAIL, outcome.code, f"{gpu['name']}: {outcome.detail}", **evidence)
+        found = trouble(check, Status.FAIL, outcome.code, outcome.detail, **evidence)
         return replace(found, subject=subject)
     if not name:
         return replace(ok(check, str(gpu["name"]), **evidence), subject=subject)

@@ -5,7 +5,7 @@ import asyncio
 import contextlib
 import os
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -64,13 +64,14 @@ async def _measure(arguments: argparse.Namespace, state: State, settings: config
     results: list[Result] = []
     async with _machine(state, settings) as machine, http.engine_session() as session:
         more = [engines.step(session, target, lengths=size) for target in _targets(arguments, settings)]
+        labels = {str(gpu["uuid"]): f"GPU {gpu['index']}" for gpu in machine.gpus.gpus}
         planned: list[Step] = suite.steps(machine, lengths=size, parts=parts, more=more)
         running = suite.run(planned, show=Bars(), may_take_gpus=lambda: not state.is_running())
         async for found in running:
             results += found
             if not arguments.json:
                 for result in found:
-                    say(result)
+                    say(result, labels)
     return results
 
 
@@ -123,13 +124,12 @@ async def _simulated(membership: Membership | None, folder: State) -> Machine:
     return Machine(folder, gpus.latest, gpus, SimulatedPrograms(list(gpus.latest.gpus)))
 
 
-def say(result: Result) -> None:
-    """Print one result, and what to do where something is wrong."""
+def say(result: Result, labels: Mapping[str, str]) -> None:
+    """Print one result, and what to do where something is wrong; `labels` name GPUs by their UUID."""
     mark = terminal.coloured(_MARKS[result.status], result.status.value)
-    words = [f"{mark}  {result.id:<21} {_figure(result):<17} {result.sentence}"]
-    if result.subject and result.subject not in result.detail:
-        words.append(result.subject)
-    terminal.say("  ".join(words).rstrip())
+    label = labels.get(result.subject, "")
+    words = f"{label}: {result.sentence}" if label else result.sentence
+    terminal.say(f"{mark}  {result.id:<21} {_figure(result):<17} {words}".rstrip())
     for row in result.evidence.get("table", ()):
         terminal.say(f"      {_row(row)}")
     if result.threshold and result.status is not Status.OK:
