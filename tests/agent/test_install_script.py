@@ -1,6 +1,7 @@
 """The installer: checks what it fetches, can be run again, joins by one command, and takes away what it made."""
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -47,6 +48,29 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(home)
 
 
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The venvs of one real installation; making one takes seconds."""
+    folder = tmp_path_factory.mktemp("built")
+    RELEASE.write(folder / "release")
+    made = Machine(folder)
+    done = made.run("--from", str(folder / "release"))
+    assert done.returncode == 0, done.stderr
+    return made.prefix / "versions"
+
+
+@pytest.fixture
+def prepared(machine: Machine, built: Path) -> Machine:
+    """A machine on which an earlier run got as far as the venv."""
+    prepare(machine.prefix, built)
+    return machine
+
+
+def prepare(prefix: Path, built: Path) -> None:
+    shutil.copytree(built, prefix / "versions", symlinks=True)
+    (prefix / ".made").touch()
+
+
 @pytest.fixture
 def release(tmp_path: Path) -> Path:
     RELEASE.write(tmp_path / "release")
@@ -76,8 +100,9 @@ def filled(portal: Portal, folder: Path, **changed: str) -> Path:
     return served
 
 
-def test_install_again_and_uninstall_leave_the_machine_as_it_was(machine: Machine, release: Path) -> None:
+def test_install_again_and_uninstall_leave_the_machine_as_it_was(machine: Machine, release: Path, built: Path) -> None:
     before = machine.everything()
+    prepare(machine.prefix, built)
 
     first = machine.run("--from", str(release))
     venv = machine.prefix / "current"
@@ -96,18 +121,18 @@ def test_install_again_and_uninstall_leave_the_machine_as_it_was(machine: Machin
 
 
 def test_what_a_portal_serves_is_checked_and_its_key_is_pinned(
-    machine: Machine, portal: Portal, tmp_path: Path
+    prepared: Machine, portal: Portal, tmp_path: Path
 ) -> None:
-    done = machine.run(script=filled(portal, tmp_path))
+    done = prepared.run(script=filled(portal, tmp_path))
 
     assert done.returncode == 0, done.stderr
-    assert f'"public_key": "{PUBLIC_KEY}"' in (machine.prefix / "release.json").read_text(encoding="ascii")
-    assert f'"server": "{portal.url}"' in (machine.prefix / "release.json").read_text(encoding="ascii")
+    assert f'"public_key": "{PUBLIC_KEY}"' in (prepared.prefix / "release.json").read_text(encoding="ascii")
+    assert f'"server": "{portal.url}"' in (prepared.prefix / "release.json").read_text(encoding="ascii")
 
-    other = machine.run(script=filled(portal, tmp_path, release_key="another"))
+    other = prepared.run(script=filled(portal, tmp_path, release_key="another"))
     assert other.returncode == 1
     assert "release key is not the pinned one" in other.stderr
-    assert PUBLIC_KEY in (machine.prefix / "release.json").read_text(encoding="ascii")
+    assert PUBLIC_KEY in (prepared.prefix / "release.json").read_text(encoding="ascii")
 
 
 @pytest.mark.parametrize("name", [RELEASE.wheel_name, "requirements.txt"])
@@ -143,35 +168,35 @@ def test_a_portal_elsewhere_without_tls_is_refused(machine: Machine, portal: Por
 
 
 def test_one_command_joins_with_a_token_that_no_process_list_shows(
-    machine: Machine, portal: Portal, tmp_path: Path
+    prepared: Machine, portal: Portal, tmp_path: Path
 ) -> None:
     served = filled(portal, tmp_path)
 
-    done = machine.run("--join", "--simulate", "rtx4090x2", "--name", "rack4", script=served, token="ph-enrol-secret")
+    done = prepared.run("--join", "--simulate", "rtx4090x2", "--name", "rack4", script=served, token="ph-enrol-secret")
 
     assert done.returncode == 0, done.stderr
-    joined = (machine.state / "joined").read_text(encoding="utf-8").splitlines()
+    joined = (prepared.state / "joined").read_text(encoding="utf-8").splitlines()
     assert joined[0] == "ph-enrol-secret"
     assert joined[1].endswith(f"join --server {portal.url} --token-file - --name rack4 --simulate rtx4090x2")
     assert "ph-enrol-secret" not in done.stdout + done.stderr + joined[1]
 
-    again = machine.run("--join", script=served, token="ph-enrol-secret")
+    again = prepared.run("--join", script=served, token="ph-enrol-secret")
     assert "has joined already" in again.stderr
-    kept = machine.run("--uninstall")
+    kept = prepared.run("--uninstall")
     assert "still a node of its pool" in kept.stderr
-    assert machine.state.exists()
-    assert not machine.prefix.exists()
+    assert prepared.state.exists()
+    assert not prepared.prefix.exists()
 
 
-def test_doctor_comes_before_joining_and_may_stop_it(machine: Machine, portal: Portal, tmp_path: Path) -> None:
-    machine.state.mkdir()
-    (machine.state / "is-0.2.0").write_text("ailing", encoding="ascii")
+def test_doctor_comes_before_joining_and_may_stop_it(prepared: Machine, portal: Portal, tmp_path: Path) -> None:
+    prepared.state.mkdir()
+    (prepared.state / "is-0.2.0").write_text("ailing", encoding="ascii")
 
-    done = machine.run("--join", script=filled(portal, tmp_path), token="ph-enrol-secret")
+    done = prepared.run("--join", script=filled(portal, tmp_path), token="ph-enrol-secret")
 
     assert done.returncode == 1
     assert "nothing was joined" in done.stderr
-    assert not (machine.state / "joined").exists()
+    assert not (prepared.state / "joined").exists()
 
 
 def test_a_machine_without_python_is_told_what_to_do(machine: Machine, tmp_path: Path) -> None:
@@ -213,19 +238,23 @@ def test_what_makes_no_sense_is_said(machine: Machine, words: list[str], said: s
     assert not machine.prefix.exists()
 
 
-def test_for_one_person_everything_lies_below_the_home_folder(machine: Machine, release: Path) -> None:
+def test_for_one_person_everything_lies_below_the_home_folder(machine: Machine, release: Path, built: Path) -> None:
     home = machine.folder
     environ = {"XDG_DATA_HOME": "", "XDG_STATE_HOME": "", "XDG_CONFIG_HOME": "", "POOLHOUSE_BIN": ""}
     before = machine.everything()
-    script = ["sh", str(SCRIPT), "--user", "--no-service"]
-    run = {"capture_output": True, "text": True, "check": False, "timeout": 110, "env": {**machine.environ, **environ}}
+    prepare(home / ".local" / "share" / "poolhouse-agent", built)
 
-    done = subprocess.run([*script, "--from", str(release)], **run)
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        argv = ["sh", str(SCRIPT), "--user", "--no-service", *words]
+        environment = {**machine.environ, **environ}
+        return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=110, env=environment)
+
+    done = run("--from", str(release))
 
     assert done.returncode == 0, done.stderr
     wrapper = (home / ".local" / "bin" / "poolhouse-agent").read_text(encoding="ascii")
     assert f'--config "{home}/.config/poolhouse/agent.toml" --state "{home}/.local/state/poolhouse"' in wrapper
 
-    assert subprocess.run([*script, "--uninstall"], **run).returncode == 0
+    assert run("--uninstall").returncode == 0
     made = {name for name in machine.everything() - before if not (home / name).is_dir()}
     assert made == set()
