@@ -157,11 +157,13 @@ STATIC_URL = "/static/"
 STATIC_ROOT = BASE_DIR / "staticfiles"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 
-# Shared by all replicas, since sign-in attempts are counted in it.
+# `default` is shared by all replicas, since sign-in attempts are counted in it. `process` is each process's own: for
+# what is cheap to make anew, and must not be read by a replica of another version.
 CACHES = {
     "default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}
     if REDIS_URL
-    else {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
+    else {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
+    "process": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "LOCATION": "process"},
 }
 
 CELERY_BROKER_URL = REDIS_URL

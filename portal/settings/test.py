@@ -6,6 +6,9 @@ from portal.settings.local import *  # noqa: F403  settings modules extend one a
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 EMAIL_URL = "memory:"
 globals().update(mail.settings(EMAIL_URL))
-CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
+CACHES = {
+    name: {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "LOCATION": name}
+    for name in ("default", "process")
+}
 ACCOUNT_RATE_LIMITS = False
 METRICS_TOKEN = "the-suites-own"  # noqa: S105  it opens nothing but a test's page

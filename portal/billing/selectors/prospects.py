@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 
-from django.core.cache import cache
+from django.core.cache import caches
 from poolhouse_common import planner
 
 from portal.billing.models import PriceVersion
@@ -18,7 +18,8 @@ from portal.catalog.selectors import models, shapes
 
 MAX_OFFERS = 100
 _SECONDS = 60
-_KEY = "prospects.offers.1"
+_CACHE = "process"
+_KEY = "prospects.offers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +60,10 @@ Speeds = Mapping[tuple[str, int, str], planner.Speed]
 
 def offers(*, now: datetime) -> Sequence[Offer]:
     """Return the offered models that have a price, by id; at most a minute old."""
-    found: Sequence[Offer] | None = cache.get(_KEY)
+    found: Sequence[Offer] | None = caches[_CACHE].get(_KEY)
     if found is None:
         found = _offers(now)
-        cache.set(_KEY, found, _SECONDS)
+        caches[_CACHE].set(_KEY, found, _SECONDS)
     return found
 
 

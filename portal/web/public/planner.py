@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django import forms
-from django.core.cache import cache
+from django.core.cache import caches
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import path
@@ -26,7 +26,8 @@ from portal.web.public.machine_text import MAX_LETTERS, Machine, read_machine
 
 _USUAL = Assumptions(kwh_nano=0)
 _SECONDS = 60
-_KINDS_KEY, _SPEEDS_KEY = "public.planner.kinds.1", "public.planner.speeds.1"
+_CACHE = "process"
+_KINDS_KEY, _SPEEDS_KEY = "public.planner.kinds", "public.planner.speeds"
 
 
 class MachineForm(forms.Form):
@@ -155,18 +156,18 @@ def _together(
 
 
 def _kinds() -> tuple[planner.GpuKind, ...]:
-    found: tuple[planner.GpuKind, ...] | None = cache.get(_KINDS_KEY)
+    found: tuple[planner.GpuKind, ...] | None = caches[_CACHE].get(_KINDS_KEY)
     if found is None:
         found = gpu_kinds()
-        cache.set(_KINDS_KEY, found, _SECONDS)
+        caches[_CACHE].set(_KINDS_KEY, found, _SECONDS)
     return found
 
 
 def _speeds(kinds: tuple[planner.GpuKind, ...]) -> prospects.Speeds:
-    found: prospects.Speeds | None = cache.get(_SPEEDS_KEY)
+    found: prospects.Speeds | None = caches[_CACHE].get(_SPEEDS_KEY)
     if found is None:
         found = measured_speeds(kinds)
-        cache.set(_SPEEDS_KEY, found, _SECONDS)
+        caches[_CACHE].set(_SPEEDS_KEY, found, _SECONDS)
     return found
 
 

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from django.core.cache import cache
+from django.core.cache import caches
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
@@ -26,9 +26,9 @@ TERMS = Terms(prompt_nano_per_mtok=100_000_000, cached_nano_per_mtok=50_000_000,
 
 @pytest.fixture(autouse=True)
 def fresh_cache():
-    cache.clear()
+    caches["process"].clear()
     yield
-    cache.clear()
+    caches["process"].clear()
 
 
 def priced(**fields) -> CatalogModel:
