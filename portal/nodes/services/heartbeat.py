@@ -42,11 +42,11 @@ def record_heartbeat(*, token: str, beat: Beat, address: str | None, now: dateti
     """Take one heartbeat. Raises what `sessions.authenticate` raises."""
     with transaction.atomic():
         node = sessions.lock_node(token=token, now=now)
-        has_gpus = inventory.take(node=node, claims=beat.gpus, errors=beat.gpu_errors, now=now)
-        _note_life(node, beat, address=address, now=now)
+        taken = inventory.take(node=node, claims=beat.gpus, errors=beat.gpu_errors, now=now)
+        _note_life(node, beat, taken, address=address, now=now)
         rows = observed.take(node=node, claims=beat.deployments, now=now)
         errors = hardware.blocking(beat.gpus, beat.gpu_errors)
-        found = standing.Found(gpu_errors=errors, has_gpus=has_gpus, deployments=rows)
+        found = standing.Found(gpu_errors=errors, has_gpus=taken.has_gpus, deployments=rows)
         standing.settle(node=node, found=found, now=now)
         if beat.wish == "leave" and node.state == NodeState.MAINTENANCE:
             lifecycle.let_go(node=node, code="left", now=now)
@@ -55,7 +55,7 @@ def record_heartbeat(*, token: str, beat: Beat, address: str | None, now: dateti
         return Answer(node.state, _desired(node, rows), _notices(node, beat), release, wanted)
 
 
-def _note_life(node: Node, beat: Beat, *, address: str | None, now: datetime) -> None:
+def _note_life(node: Node, beat: Beat, taken: inventory.Taken, *, address: str | None, now: datetime) -> None:
     node.last_heartbeat_at, node.last_address = now, address
     node.clock_offset_ms = beats.clock_offset_ms(sent_at=beat.sent_at, now=now)
     node.agent_version, node.agent_wish = beat.agent_version[:32], beat.wish
@@ -65,7 +65,7 @@ def _note_life(node: Node, beat: Beat, *, address: str | None, now: datetime) ->
         "host_missing": kept.missing,
         "owner": beat.owner and {"code": beat.owner.code, "until": beat.owner.until and beat.owner.until.isoformat()},
         "gpu_errors": [{"code": error.code, "detail": error.detail} for error in beat.gpu_errors],
-        inventory.UUIDS: sorted(gpu.uuid for gpu in beat.gpus) or None,
+        inventory.DIGESTS: taken.digests,
     }
     node.save(
         update_fields=[

@@ -5,6 +5,8 @@ import re
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from portal.api.agent.reading import beat_from
 from portal.api.agent.serializers import HeartbeatRequest
@@ -240,3 +242,29 @@ def test_the_operator_sees_who_else_reports_the_same_gpu_and_the_provider_does_n
     assert other.public_id in operator
     assert "Other nodes report this GPU too" not in provider
     assert other.public_id not in provider
+
+
+def test_the_same_again_writes_nothing_but_the_time(online, now):
+    tell(online, "a100", now)
+    before = Gpu.objects.get()
+
+    with CaptureQueriesContext(connection) as asked:
+        tell(online, "a100", now + timedelta(seconds=15))
+
+    after = Gpu.objects.get()
+    assert (after.report, after.first_seen_at) == (before.report, before.first_seen_at)
+    assert after.last_seen_at == now + timedelta(seconds=15)
+    written = [one["sql"] for one in asked if 'INTO "nodes_gpu"' in one["sql"] or 'UPDATE "nodes_gpu"' in one["sql"]]
+    assert len(written) == 1
+    assert "report" not in written[0]
+
+
+def test_a_gpu_that_can_be_read_again_is_what_it_was(online, now):
+    tell(online, "rtx4090x2", now)
+    tell(online, "driver_mismatch", now + timedelta(seconds=15))
+
+    tell(online, "rtx4090x2", now + timedelta(seconds=30))
+
+    assert set(Gpu.objects.values_list("unread_code", "is_present", "last_seen_at")) == {
+        ("", True, now + timedelta(seconds=30))
+    }
