@@ -311,8 +311,8 @@ async def test_counters_add_up(client: Client) -> None:
     assert float(figures[f"vllm:num_requests_running{label}"]) == 0
 
 
-async def test_only_v1_wants_the_key(client: Client) -> None:
-    assert (await client.send("GET", "/health", None, "wrong"))[0] == 200
+async def test_every_path_wants_the_key(client: Client) -> None:
+    assert (await client.send("GET", "/health", None, "wrong"))[0] == 401
     assert (await client.send("GET", "/v1/models", None, "wrong"))[0] == 401
 
 

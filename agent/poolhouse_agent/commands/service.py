@@ -111,7 +111,8 @@ def _install(manager: Manager, place: Place, *, starts: bool) -> None:
         (manager.folder / name).write_text(text, encoding="ascii")
     manager.call("daemon-reload")
     manager.call("enable", AGENT)
-    manager.call("enable", "--now", *SOCKETS)
+    if not manager.is_user:
+        manager.call("enable", "--now", *SOCKETS)
     if _WATCHER in units:
         manager.call("enable", "poolhouse-update.service")
         manager.call("enable", "--now", _WATCHER)

@@ -1,6 +1,7 @@
 """The simulated engine: a process that speaks vLLM's API, for nodes that joined with --simulate."""
 
 import os
+import secrets
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,14 +32,15 @@ class SimulatedRecipe:
 
     async def prepare(self) -> Prepared:
         """The command. Raises EngineError."""
-        desired, port = self._desired, free_port()
+        desired, port, key = self._desired, free_port(), secrets.token_urlsafe(32)
         argv = [
             sys.executable, "-m", "poolhouse_agent.simulate",
             "--port", str(port), "--model", desired.model, "--behaviour", self._behaviour,
             "--behaviour-file", str(self._behaviour_file), "--context", str(desired.context_tokens),
             "--max-num-seqs", str(desired.max_concurrency), *_flags(desired),
         ]  # fmt: skip
-        return Prepared(Command(argv, _environment(), _STOP_S), port, desired.model, _START_S)
+        command = Command(argv, {**_environment(), "VLLM_API_KEY": key}, _STOP_S)
+        return Prepared(command, port, desired.model, _START_S, headers={"authorization": f"Bearer {key}"})
 
     def adopt(self, facts: Mapping[str, Any]) -> None:
         """A simulated engine holds nothing."""

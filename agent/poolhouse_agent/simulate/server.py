@@ -1,4 +1,4 @@
-"""The HTTP side of the simulator: vLLM's routes, its key, its queue limit, its answers."""
+"""The HTTP side of the simulator: vLLM's routes, a key (which guards all of them), its queue limit, its answers."""
 
 import hmac
 import json
@@ -17,7 +17,6 @@ from poolhouse_agent.simulate.engine import Engine
 from poolhouse_agent.simulate.validation import Refused
 from poolhouse_agent.simulate.vectors import VectorRequest
 
-_GUARDED = ("/v1/", "/v2/")
 _CHARACTERS_PER_TOKEN = 13
 _BUSY = (
     "The engine is currently busy and cannot accept new requests. Please try again later or on a different instance."
@@ -67,7 +66,7 @@ class Server:
     async def _guard(self, request: web.Request, handler: Callable[[web.Request], Any]) -> web.StreamResponse:
         key = self._options.api_key
         given = request.headers.get("authorization", "").removeprefix("Bearer ")
-        if key and request.path.startswith(_GUARDED) and not hmac.compare_digest(given.encode(), key.encode()):
+        if key and not hmac.compare_digest(given.encode(), key.encode()):
             return web.json_response({"error": "Unauthorized"}, status=401)
         try:
             response: web.StreamResponse = await handler(request)

@@ -13,14 +13,14 @@ from poolhouse_agent.errors import ConfigError
 AGENT = "poolhouse-agent.service"
 SOCKETS = ("poolhouse-engine.socket", "poolhouse-download.socket")
 INSTANCES = ("poolhouse-engine@*.service", "poolhouse-download@*.service")
-_ALWAYS = (AGENT, *SOCKETS, "poolhouse-engine@.service", "poolhouse-download@.service")
+_BEHIND_SOCKETS = ("poolhouse-engine@.service", "poolhouse-download@.service")
 UPDATE = ("poolhouse-update.path", "poolhouse-update.service")
 
 # What only root's service manager can do; a person's own ignores it or refuses the unit.
 _ROOT_ONLY = frozenset({
     "AmbientCapabilities", "CapabilityBoundingSet", "IOSchedulingClass", "IPAddressAllow", "IPAddressDeny",
     "InaccessiblePaths", "LimitMEMLOCK", "LimitNOFILE", "OOMScoreAdjust", "PrivateDevices", "PrivateTmp",
-    "ProcSubset", "ProtectClock", "ProtectControlGroups", "ProtectHome", "ProtectHostname", "ProtectKernelLogs",
+    "ProtectClock", "ProtectControlGroups", "ProtectHome", "ProtectHostname", "ProtectKernelLogs",
     "ProtectKernelModules", "ProtectKernelTunables", "ProtectProc", "ProtectSystem", "ReadWritePaths",
 })  # fmt: skip
 _UNSAFE = frozenset("\"'\\%\n\r$ ")
@@ -43,7 +43,9 @@ def unit_files(place: Place, *, environ: Mapping[str, str], prefix: Path = Path(
     A path that a unit cannot hold is refused.
     """
     installed = installation.here(prefix)
-    names = (*_ALWAYS, *UPDATE) if installed and (installed.prefix / "release.json").exists() else _ALWAYS
+    names = [AGENT] if place.is_user else [AGENT, *SOCKETS, *_BEHIND_SOCKETS]  # a person's own fences off no network
+    if installed and (installed.prefix / "release.json").exists():
+        names += UPDATE
     values = _values(place, installed, environ)
     return {name: _text(name, values, is_user=place.is_user) for name in names}
 
