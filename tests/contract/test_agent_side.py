@@ -2,6 +2,7 @@
 
 import base64
 import json
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,15 @@ from typing import Any
 import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from poolhouse_agent.checks.result import measured
 from poolhouse_agent.client import PortalClient
 from poolhouse_agent.errors import PortalError
 from poolhouse_agent.identity import Identity
 from poolhouse_agent.owner.standing import Action, Standing
-from poolhouse_agent.protocol import frames, messages
+from poolhouse_agent.protocol import frames, messages, rounds
 from poolhouse_agent.protocol.frames import FrameType
 from poolhouse_agent.protocol.messages import DeploymentReport
+from poolhouse_agent.rounds.keeper import told
 
 GOLDEN = Path(__file__).parent / "agent_protocol" / "v1"
 ROOT = Path(__file__).parents[2]
@@ -97,6 +100,34 @@ async def test_a_heartbeat_says_why_the_owner_keeps_the_machine() -> None:
     assert messages.owner_body(Standing(Action.REST, "owner_quiet_hours", until)) == {"owner": body["owner"]}
     assert messages.owner_body(Standing(Action.SERVE)) == {}
     assert reply.state == "maintenance"
+
+
+async def test_a_wanted_round_is_read_and_its_report_built() -> None:
+    reply = messages.read_heartbeat(await answered("heartbeat_checks"))
+    body = golden("checks_report")["request"]["body"]
+
+    made = rounds.report_body(
+        name=body["round"], state=body["state"], percent=body["percent"], doing=body["doing"], results=body["results"]
+    )
+    taken = rounds.read_report(await answered("checks_report"))
+
+    assert reply.check_round == rounds.WantedRound("round_0123456789abcdefghjk", "demand", is_whole=True)
+    assert made == body
+    assert taken.state == "running"
+    assert [(one.id, one.verdict, one.code) for one in taken.verdicts] == [
+        ("gpu.matmul.bf16", "pass", ""), ("gpu.vram", "fail", "vram_corrupt"),
+        ("gpu.matmul.fp8", "skip", "check_unsupported"),
+    ]  # fmt: skip
+
+
+async def test_a_result_is_told_as_the_golden_one() -> None:
+    wanted = golden("checks_report")["request"]["body"]["results"][0]
+    result = replace(
+        measured("gpu.matmul.bf16", 165.0, detail=wanted["detail"], evidence=wanted["evidence"]),
+        subject=wanted["subject"],
+    )
+
+    assert told(result) == wanted
 
 
 @pytest.mark.parametrize("name", ["heartbeat_first", "heartbeat_serving"])

@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from poolhouse_agent.protocol import frames, messages
+from poolhouse_agent.protocol import frames, messages, rounds
 
 from tests.contract.agent_protocol.goldens import FOLDER, PREVIOUS, from_the_future, golden, holds, names, released
 
@@ -14,6 +14,7 @@ _BY_KIND = {
     "challenge": messages.read_challenge,
     "session": messages.read_session,
     "heartbeat": messages.read_heartbeat,
+    "checks_report": rounds.read_report,
 }
 
 

@@ -13,7 +13,16 @@ import time_machine
 from django.test import Client
 
 from portal.audit.services import SYSTEM_ACTOR
-from portal.nodes.models import EngineKind, Node, NodeState, ObservedState, ReleaseRing, SessionChallenge
+from portal.nodes.models import (
+    EngineKind,
+    Node,
+    NodeState,
+    ObservedState,
+    ReleaseRing,
+    RoundReason,
+    RoundState,
+    SessionChallenge,
+)
 from portal.nodes.rules import signatures
 from portal.nodes.services.releases import publish
 from portal.providers.models import Provider
@@ -28,10 +37,12 @@ from tests.contract.agent_protocol.goldens import (
     released,
 )
 from tests.factories.catalog import CatalogModelFactory
+from tests.factories.checks import CheckRoundFactory, ReferenceFigureFactory
 from tests.factories.nodes import (
     AgentKey,
     DeploymentFactory,
     EnrolmentTokenFactory,
+    GpuFactory,
     NodeFactory,
     NodeSessionFactory,
 )
@@ -87,6 +98,21 @@ def session(node):
 @pytest.fixture
 def nonce(node):
     return SessionChallenge.objects.create(node=node, nonce=NONCE, expires_at=NOW.replace(minute=1))
+
+
+@pytest.fixture
+def asked(node, session):
+    """A round that the node is asked for."""
+    node.has_check_matters = True
+    node.save()
+    return CheckRoundFactory(
+        node=node,
+        public_id="round_0123456789abcdefghjk",
+        reason=RoundReason.DEMAND,
+        state=RoundState.ASKED,
+        started_at=None,
+        ended_at=None,
+    )
 
 
 def test_a_machine_joins(play, token) -> None:
@@ -195,6 +221,33 @@ def test_a_release_is_offered_to_an_agent_that_takes_updates(play, settings, nod
     assert (node.updates.policy, node.updates.tried) == ("automatic", "")
 
 
+def test_a_round_of_checks_is_asked_for(play, asked) -> None:
+    play("heartbeat_checks")
+
+
+def test_a_round_is_reported(play, node, asked) -> None:
+    GpuFactory(node=node, uuid="GPU-5b6d6a7e-0000-0000-0000-000000000001")
+    ReferenceFigureFactory(hardware="NVIDIA GeForce RTX 4090", figure_milli=165_000)
+
+    play("checks_report")
+
+    asked.refresh_from_db()
+    assert (asked.state, asked.percent, asked.doing) == ("running", 40, "6/15 matrix product, bf16")
+    assert asked.results.get(check_id="gpu.vram").evidence["torn"] == [3, 4]
+
+
+def test_a_round_ends(play, asked) -> None:
+    play("checks_report_done")
+
+
+def test_a_round_that_was_not_asked_for_is_unknown(play, asked) -> None:
+    play("checks_round_unknown")
+
+
+def test_an_echo_has_the_wanted_length(play, session) -> None:
+    play("checks_echo")
+
+
 def test_a_superseded_session(play, node, session) -> None:
     node.generation = 8
     node.save()
@@ -217,7 +270,7 @@ def test_every_exchange_is_played_here() -> None:
 
     assert played == set(names("enrol")) | set(names("challenge")) | set(names("session_")) - {
         "session_signature"
-    } | set(names("heartbeat"))
+    } | set(names("heartbeat")) | set(names("checks"))
 
 
 def _ask(request: dict[str, Any]) -> Any:
