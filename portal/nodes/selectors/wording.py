@@ -46,6 +46,8 @@ HOST: Mapping[str, Mapping[str, str]] = {
         "os": "System", "kernel": "Kernel", "architecture": "Architecture", "product": "Machine",
         "virtualization": "Hypervisor", "container": "Container", "driver_module": "Loaded driver module",
         "driver_module_kind": "Kind of module", "gpu_devices": "GPUs the kernel shows", "uptime_s": "Up for",
+        "host_id": "Installation",
+        "boot_id": "Boot",
     },
     "Processor": {
         "cpu_model": "Processor", "cpu_sockets": "Sockets", "cpu_cores": "Cores", "cpu_count": "Threads to use",
