@@ -11,6 +11,7 @@ from poolhouse_agent.owner import rules as owner_rules
 
 DEFAULT_CONFIG = Path("/etc/poolhouse/agent.toml")
 DEFAULT_STATE = Path("/var/lib/poolhouse")
+_HUB = "https://huggingface.co"
 LOW_SHARE = 0.1
 HIGH_SHARE = 0.99
 
@@ -29,6 +30,16 @@ class Container:
 
     tool: str = ""
     image: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Downloads:
+    """Whether the agent fetches models and engines, from where, how fast (0: as it comes), and what stays free."""
+
+    enabled: bool = True
+    hub: str = _HUB
+    rate_bytes_s: int = 0
+    keep_free_bytes: int = 20 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +64,18 @@ class Config:
     engine_environment: Mapping[str, str] = field(default_factory=dict)
     container: Container = field(default_factory=Container)
     keep_engines: bool = False
+    downloads: Downloads = field(default_factory=Downloads)
     owner: Mapping[str, Any] = field(default_factory=dict)
 
 
-_SECTIONS = {"models", "external", "engine", "owner"}
+_SECTIONS = {"models", "external", "engine", "owner", "downloads"}
+_DOWNLOAD_KEYS = {"enabled", "hub", "rate_mbit", "keep_free_gib"}
 _ENGINE_KEYS = {
     "vllm", "nvml", "gpu_memory_utilization", "allowed_hosts", "environment", "container", "image", "keep_running",
 }  # fmt: skip
 
 
+_BYTES_PER_MBIT = 125_000
 _CONTAINER_TOOLS = frozenset({"docker", "podman"})
 
 
@@ -87,6 +101,7 @@ def load(path: Path, *, environ: Mapping[str, str]) -> Config:
         gpu_memory_utilization=_share(engine.get("gpu_memory_utilization", 0.90), path),
         engine_environment=_environment(engine.get("environment", {}), path),
         container=_container(engine, path),
+        downloads=_downloads(_table(raw, "downloads", path), path),
         keep_engines=_switch(engine.get("keep_running", False), "keep_running", path),
     )
 
@@ -138,6 +153,26 @@ def _container(engine: Mapping[str, Any], path: Path) -> Container:
     if tool and Path(tool).name not in _CONTAINER_TOOLS:
         raise ConfigError("config_invalid", f"{path}: container is neither docker nor podman")
     return Container(tool, _text(engine.get("image", ""), "image", path))
+
+
+def _downloads(table: Mapping[str, Any], path: Path) -> Downloads:
+    if odd := set(table) - _DOWNLOAD_KEYS:
+        raise ConfigError("config_invalid", f"{path}: unknown key {min(odd)!r} in [downloads]")
+    hub = _text(table.get("hub", _HUB), "hub", path).rstrip("/")
+    if not hub.startswith(("https://", "http://127.0.0.1", "http://localhost")):
+        raise ConfigError("config_invalid", f"{path}: hub is not an https address")
+    return Downloads(
+        enabled=_switch(table.get("enabled", True), "enabled", path),
+        hub=hub,
+        rate_bytes_s=_whole(table.get("rate_mbit", 0), "rate_mbit", path) * _BYTES_PER_MBIT,
+        keep_free_bytes=_whole(table.get("keep_free_gib", 20), "keep_free_gib", path) << 30,
+    )
+
+
+def _whole(value: Any, name: str, path: Path) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ConfigError("config_invalid", f"{path}: {name} is not a whole number")
+    return int(value)
 
 
 def _switch(value: Any, name: str, path: Path) -> bool:

@@ -6,13 +6,13 @@ import logging
 import os
 import signal
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 import aiohttp
 
-from poolhouse_agent import identity, status
+from poolhouse_agent import fetching, identity, status
 from poolhouse_agent.client import PortalClient
 from poolhouse_agent.config import Config
 from poolhouse_agent.engine import http, process
@@ -136,8 +136,9 @@ async def assembled(state: State, config: Config, *, timing: Timing | None = Non
         watching(library=config.nvml) as lookout,
     ):
         workshop, inventory = _on_this_machine(state, config, membership, engines, lookout)
-        deployments = Deployments(workshop, timing=timing)
         sessions = SessionKeeper(client, key, node=membership.node)
+        workshop = replace(workshop, supply=fetching.supply(state, config, client, sessions))
+        deployments = Deployments(workshop, timing=timing)
         owner = Owner(state, config.owner, gpus=lambda: inventory.latest, engines=state.engines)
         parts = assemble.Parts(state, config, client, sessions, inventory, engines, bool(membership.simulate))
         rounds = assemble.rounds(parts, work=deployments)

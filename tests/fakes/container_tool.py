@@ -1,7 +1,7 @@
 """A program called `docker` for tests without one, and the daemon behind it: containers outlive the command.
 
-A container is a process of the daemon's: it has nothing of the caller's session or environment. A killed `docker run` leaves
-it running, and only `docker rm --force` ends it then.
+A container is a process of the daemon's: it has nothing of the caller's session or environment. A killed `docker run`
+leaves it running, and only `docker rm --force` ends it then.
 """
 
 import contextlib

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -142,61 +143,78 @@ async def ready(tunnel: Tunnel) -> None:
     assert (await tunnel.ask(SHORT, 60.0, model=MODEL)).failure is None
 
 
+class Diary:
+    """Says what was shown, and when."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+
+    def note(self, what: str) -> None:
+        """One line, which `pytest -s` shows."""
+        sys.stdout.write(f"{time.monotonic() - self._began:6.1f} s  {what}\n")
+        sys.stdout.flush()
+
+
 async def test_a_nodes_life_on_a_real_vllm(tmp_path: Path, vllm_program: str, tiny_chat: Path) -> None:
     """One engine and its restarts serve all steps, because a start takes half a minute."""
-    node = Node(tmp_path, vllm_program, tiny_chat)
-    told: list[str] = []
-
-    def tell(what: str) -> None:
-        told.append(f"{time.monotonic() - began:6.1f} s  {what}")
-        print(told[-1])
-
-    began = time.monotonic()
+    node, diary = Node(tmp_path, vllm_program, tiny_chat), Diary()
     node.install(release(tmp_path / "release"))
-    tell("installed")
+    diary.note("installed")
     async with running_pool() as pool, node.tidied():
         pool.desired = [wanted(tiny_chat)]
         await node.say("join", "--server", pool.server, given=pool.token)
-        tell("joined")
+        diary.note("joined")
         async with node.running() as agent:
-            tunnel = await pool.tunnel()
-            await ready(tunnel)
-            tell("engine up, every shape of request answered")
-            await drains_without_dropping(node, tunnel)
-            tell("drained during a stream, nothing dropped; resumed")
-            await comes_back_after_a_kill(node, tunnel)
-            tell("engine killed: restarted, orphans gone")
-            await comes_back_from_a_frozen_worker(node, pool, tunnel)
-            tell("worker frozen: seen by its tokens, restarted")
-            engine = node.note()["pid"]
-            agent.terminate()
-            async with asyncio.timeout(90):
-                assert await agent.wait() == 0
-            assert is_alive(engine)
-            tell("agent stopped, the engine runs on")
+            await serves_whatever_breaks(node, pool, diary)
+            engine = await goes_without_its_engine(node, agent)
+            diary.note("agent stopped, the engine runs on")
         async with node.running() as agent:
-            at = time.monotonic()
             await ready(await pool.tunnel(1))
             assert node.note()["pid"] == engine
-            tell(f"agent back after {time.monotonic() - at:.1f} s, engine adopted")
+            diary.note("agent back, engine adopted")
             agent.kill()
             await agent.wait()
         async with node.running() as agent:
             await ready(await pool.tunnel(2))
             assert node.note()["pid"] == engine
-            tell("agent killed and back, engine adopted")
-            family = node.family()
-            assert "left the pool" in await node.say("leave")
-            async with asyncio.timeout(120):
-                assert await agent.wait() == 0
-        await until(lambda: not any(map(is_alive, family)))
-        tell("left the pool, nothing runs any more")
+            diary.note("agent killed and back, engine adopted")
+            await leaves_nothing(node, agent)
+        diary.note("left the pool, nothing runs any more")
 
     assert pool.heartbeats[-1]["wish"] == "leave"
     assert not (node.state / "engines" / "dep_1" / host.NOTE).exists()
     log = (node.state / "run.log").read_text(encoding="utf-8")
     assert QUESTION[0]["content"] not in log
     assert "Traceback" not in log
+
+
+async def serves_whatever_breaks(node: Node, pool: Pool, diary: Diary) -> None:
+    tunnel = await pool.tunnel()
+    await ready(tunnel)
+    diary.note("engine up, every shape of request answered")
+    await drains_without_dropping(node, tunnel)
+    diary.note("drained during a stream, nothing dropped; resumed")
+    await comes_back_after_a_kill(node, tunnel)
+    diary.note("engine killed: restarted, orphans gone")
+    await comes_back_from_a_frozen_worker(node, pool, tunnel)
+    diary.note("worker frozen: seen by its tokens, restarted")
+
+
+async def goes_without_its_engine(node: Node, agent: asyncio.subprocess.Process) -> int:
+    engine = int(node.note()["pid"])
+    agent.terminate()
+    async with asyncio.timeout(90):
+        assert await agent.wait() == 0
+    assert is_alive(engine)
+    return engine
+
+
+async def leaves_nothing(node: Node, agent: asyncio.subprocess.Process) -> None:
+    family = node.family()
+    assert "left the pool" in await node.say("leave")
+    async with asyncio.timeout(120):
+        assert await agent.wait() == 0
+    await until(lambda: not any(map(is_alive, family)))
 
 
 async def drains_without_dropping(node: Node, tunnel: Tunnel) -> None:

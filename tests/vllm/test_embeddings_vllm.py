@@ -13,8 +13,8 @@ from poolhouse_agent import front
 from poolhouse_agent.engine import readiness
 from poolhouse_agent.engine.metrics import parse
 from poolhouse_agent.engine.target import Target
-from poolhouse_agent.protocol.messages import Desired
 from poolhouse_agent.protocol.frames import RequestHead
+from poolhouse_agent.protocol.messages import Desired
 
 from portal.catalog.models import ArtefactKind, CatalogModel
 from portal.catalog.services import artefacts

@@ -46,7 +46,11 @@ _LASTING = frozenset({
     "weights_missing", "weights_mismatch", "weights_unsafe", "context_does_not_fit", "tensor_parallel_invalid",
     "engine_version_unsupported", "engine_version_missing", "architecture_unsupported", "driver_mismatch",
     "compute_capability_too_low", "needs_reboot", "mig_enabled", "gpu_suspect", "gpu_not_listed", "disk_full",
-    "download_refused", "container_image_missing",
+    "download_refused", "download_disabled", "container_image_missing",
+})  # fmt: skip
+# What time or another's hand cures, and no engine died of: tried again for ever.
+_PATIENT = frozenset({
+    "download_failed", "download_quota_reached", "engine_install_failed", "gpu_taken", "gpu_in_use",
 })  # fmt: skip
 
 
@@ -148,7 +152,7 @@ class Deployment:
                 await self._serve(backoff)
             except EngineError as error:
                 code = await self._failed(error)
-                is_over = code in _LASTING or self._is_looping()
+                is_over = code in _LASTING or (code not in _PATIENT and self._is_looping())
                 delay_s = None if is_over else backoff.next_s()
             if await self._pause(delay_s):
                 backoff.reset()

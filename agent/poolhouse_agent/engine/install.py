@@ -32,9 +32,23 @@ def install(version: str, *, root: Path) -> Path:
     return folder
 
 
+def main() -> int:
+    """`python -m poolhouse_agent.engine.install VERSION ROOT`; return 0 where it is there."""
+    try:
+        install(sys.argv[1], root=Path(sys.argv[2]))
+    except EngineError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
 def make_current(version: str, *, root: Path) -> None:
     """Let `current` name this version, in one step."""
     link = root / f".{versions.CURRENT}.new"
     link.unlink(missing_ok=True)
     link.symlink_to(version)
     link.replace(root / versions.CURRENT)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -22,13 +22,25 @@ class Progress:
 
     def text(self) -> str:
         """For people."""
-        return (
-            f"loading {self.what}: {_gib(self.done_bytes)} of {_gib(self.total_bytes) if self.total_bytes else '?'} GiB"
-        )
+        if not self.total_bytes:
+            return f"loading {self.what}"
+        return f"loading {self.what}: {_gib(self.done_bytes)} of {_gib(self.total_bytes)} GiB"
 
 
 async def provide(wanted: Desired, workshop: Workshop, *, tell: Callable[[Progress], None]) -> None:
-    """Load what is missing. Raises EngineError."""
+    """Load what is missing, weights and engine. Raises EngineError."""
+    supply = workshop.supply
+    if wanted.engine != "vllm" or supply is None:
+        return
+
+    def told(what: str, done: int, total: int) -> None:
+        tell(Progress(what, done, total))
+
+    if wanted.model not in workshop.config.models:
+        await supply.fetch_weights(wanted.artefact_digest, tell=told)
+    is_own_choice = workshop.config.vllm or workshop.config.container.tool
+    if wanted.engine_version and not is_own_choice:
+        await supply.install(wanted.engine_version, tell=told)
 
 
 def _gib(count: int) -> str:

@@ -40,7 +40,7 @@ class VllmRecipe:
     def settings(self) -> Mapping[str, Any]:
         """What of the owner's configuration goes in."""
         config = self._config
-        owned = config.models.get(self._desired.model)
+        owned = self._workshop.weights_of(self._desired)
         weights_of = {"path": str(owned.path), "gpus": list(owned.gpus)} if owned is not None else {}
         return {
             "vllm": config.vllm, "container": asdict(config.container), "weights": weights_of,
@@ -112,7 +112,7 @@ class VllmRecipe:
         return max(_LEAST_SHARE, min(float(asked), self._config.gpu_memory_utilization) - eased)
 
     def _owned_weights(self) -> ModelFolder:
-        owned = self._config.models.get(self._desired.model)
+        owned = self._workshop.weights_of(self._desired)
         if owned is None:
             raise EngineError("weights_missing", f"[models] has no entry for {self._desired.model}")
         return owned

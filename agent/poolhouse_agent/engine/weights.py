@@ -22,14 +22,20 @@ def require_safe(folder: Path) -> None:
         raise EngineError("weights_unsafe", f"{linked.name} is a link to a folder, which no digest covers")
     has_weights = False
     for name, path in artefacts.artefact_files(folder):
+        require_kind(name)
         suffix = path.suffix.lower()
-        if suffix in _CODE | _PICKLES:
-            raise EngineError("weights_unsafe", f"{name}: {suffix} files can run code when they are loaded")
         if suffix == ".json" and _asks_for_code(path):
             raise EngineError("weights_unsafe", f"{name} has an auto_map, which runs code of the model's author")
         has_weights = has_weights or suffix == ".safetensors"
     if not has_weights:
         raise EngineError("weights_missing", f"{folder} holds no safetensors file")
+
+
+def require_kind(name: str) -> None:
+    """Refuse a file that could run code, by its name, before it is fetched. Raises EngineError."""
+    suffix = Path(name).suffix.lower()
+    if suffix in _CODE | _PICKLES:
+        raise EngineError("weights_unsafe", f"{name}: {suffix} files can run code when they are loaded")
 
 
 def require_digest(folder: Path, wanted: str, *, cache: Path) -> None:

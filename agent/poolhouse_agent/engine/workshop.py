@@ -6,10 +6,11 @@ from pathlib import Path
 
 import aiohttp
 
-from poolhouse_agent.config import Config
+from poolhouse_agent.config import Config, ModelFolder
 from poolhouse_agent.engine.base import Engine
 from poolhouse_agent.engine.gpus import GpuChoice
 from poolhouse_agent.engine.launch import LEASE, Launcher
+from poolhouse_agent.engine.supply import Supply
 from poolhouse_agent.protocol.messages import Desired
 
 
@@ -25,6 +26,12 @@ class Workshop:
     behaviour_file: Path = Path("behaviour")
     simulator: Callable[[Desired], Engine] | None = None
     launcher: Launcher = field(default_factory=lambda: Launcher(Path(LEASE)))
+    supply: Supply | None = None
+
+    def weights_of(self, desired: Desired) -> ModelFolder | None:
+        """Where the model's weights lie: where the owner says, else where they were fetched to."""
+        fetched = self.supply.weights(desired.artefact_digest) if self.supply is not None else None
+        return self.config.models.get(desired.model) or (ModelFolder(fetched) if fetched is not None else None)
 
     @property
     def keeps_engines(self) -> bool:

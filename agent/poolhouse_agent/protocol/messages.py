@@ -16,6 +16,7 @@ from poolhouse_agent.protocol.rounds import WantedRound
 _DAY_S = 86_400
 _MAX_DEPLOYMENTS = 64
 _MAX_MESSAGES = 20
+_MAX_FILES = 4096
 _BUSY = frozenset({429, 503})
 _SECONDS = re.compile(r"[0-9]{1,5}(\.[0-9]{1,3})?")
 
@@ -65,8 +66,15 @@ class Desired:
     engine_args: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     engine_version: str = ""
-    source: str = ""
-    revision: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The files of a model: where they come from, and each path with its SHA-256."""
+
+    source: str
+    revision: str
+    files: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,9 +291,17 @@ def read_desired(value: object) -> Desired:
         engine_args=reader.table("engine_args"),
         settings=reader.table("settings"),
         engine_version=reader.text("engine_version", limit=32, default=""),
-        source=reader.text("source", limit=240, default=""),
-        revision=reader.text("revision", limit=64, default=""),
     )
+
+
+def read_manifest(value: object) -> Manifest:
+    """Read a model's list of files. Raises PortalError."""
+    reader = Reader(value, where="a list of files")
+    found = {}
+    for item in reader.items("files", limit=_MAX_FILES):
+        one = Reader(item, where="a file")
+        found[one.text("path", limit=512)] = one.text("sha256", limit=64)
+    return Manifest(reader.text("source", limit=240), reader.text("revision", limit=64), found)
 
 
 def _message(value: object) -> Message:
@@ -293,8 +309,8 @@ def _message(value: object) -> Message:
     return Message(
         level=reader.text("level", limit=16, default="info"),
         code=reader.text("code", limit=64, default=""),
-        text=reader.text("text", limit=1000, default=""),
-        fix=reader.text("fix", limit=1000, default=""),
+        text=reader.words("text", limit=1000),
+        fix=reader.words("fix", limit=1000),
     )
 
 
