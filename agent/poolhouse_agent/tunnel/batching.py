@@ -1,6 +1,5 @@
 """Gathers an engine's events: the first token alone, then whole events for a few milliseconds or a few at a time."""
 
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from poolhouse_agent.errors import EngineError
@@ -63,14 +62,3 @@ class EventBatcher:
         self._whole.clear()
         self._partial.clear()
         return rest
-
-
-async def pieces(chunks: AsyncIterator[bytes], *, limit: int) -> AsyncIterator[bytes]:
-    """Pass a plain body through in pieces of bounded size. Raises EngineError above `limit` bytes in all."""
-    total = 0
-    async for chunk in chunks:
-        total += len(chunk)
-        if total > limit:
-            raise EngineError("engine_protocol", f"a body of more than {limit} bytes")
-        for start in range(0, len(chunk), MAX_BATCH_BYTES):
-            yield chunk[start : start + MAX_BATCH_BYTES]

@@ -11,8 +11,7 @@ from poolhouse_agent.engine.target import Target
 from poolhouse_agent.errors import AgentError, EngineError, ProtocolError
 from poolhouse_agent.protocol import frames, messages
 from poolhouse_agent.protocol.frames import FrameType, RequestHead
-from poolhouse_agent.tunnel import batching
-from poolhouse_agent.tunnel.batching import EventBatcher
+from poolhouse_agent.tunnel.batching import MAX_BATCH_BYTES, EventBatcher
 from poolhouse_agent.tunnel.terms import USUAL, Terms
 
 log = logging.getLogger(__name__)
@@ -85,9 +84,9 @@ class Stream:
             head = messages.head_body(response.status, response.headers)
             content_type = response.headers.get("content-type", "")
             await self._send(frames.encode_json(FrameType.HEAD, self.number, head))
-            chunks = _chunks(response)
-            batches = _event_batches(chunks, self._terms) if content_type.startswith(_EVENTS) else None
-            async for batch in batches or batching.pieces(chunks, limit=_MAX_BODY_BYTES):
+            is_stream = content_type.startswith(_EVENTS)
+            body = _event_batches(response.content, self._terms) if is_stream else _pieces(response.content)
+            async for batch in body:
                 await self._send_within_window(batch)
         finally:
             response.close()  # the engine stops generating when its caller is gone
@@ -117,11 +116,14 @@ async def _ask(http: aiohttp.ClientSession, target: Target, call: front.Call) ->
         raise EngineError("engine_protocol", type(error).__name__) from None
 
 
-async def _chunks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+async def _read(content: aiohttp.StreamReader, *, until: float | None = None) -> bytes | None:
+    """Return what the engine sent, empty at the end; None where nothing came `until` then. Raises EngineError."""
     try:
-        async for chunk in response.content.iter_any():
-            yield chunk
+        async with asyncio.timeout_at(until) as waiting:
+            return await content.readany()
     except TimeoutError:
+        if waiting.expired():
+            return None
         raise EngineError("engine_timeout", "the engine fell silent") from None
     except aiohttp.ClientPayloadError:
         raise EngineError("engine_died", "the engine's answer broke off") from None
@@ -131,30 +133,30 @@ async def _chunks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
         raise EngineError("engine_protocol", type(error).__name__) from None
 
 
-async def _event_batches(chunks: AsyncIterator[bytes], terms: Terms) -> AsyncIterator[bytes]:
+async def _pieces(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """Pass a plain body through in pieces of bounded size. Raises EngineError."""
+    total = 0
+    while chunk := await _read(content):
+        total += len(chunk)
+        if total > _MAX_BODY_BYTES:
+            raise EngineError("engine_protocol", f"a body of more than {_MAX_BODY_BYTES} bytes")
+        for start in range(0, len(chunk), MAX_BATCH_BYTES):
+            yield chunk[start : start + MAX_BATCH_BYTES]
+
+
+async def _event_batches(content: aiohttp.StreamReader, terms: Terms) -> AsyncIterator[bytes]:
     """Yield batches of whole events; what waits goes after `batch_wait_s` at the latest."""
     batcher, loop = EventBatcher(terms.batch_events), asyncio.get_running_loop()
-    reading = asyncio.ensure_future(anext(chunks, None))
     due_at: float | None = None
-    try:
-        while True:
-            timeout = None if due_at is None else max(0.0, due_at - loop.time())
-            await asyncio.wait({reading}, timeout=timeout)
-            if reading.done():
-                chunk = reading.result()
-                if chunk is None:
-                    break
-                batcher.feed(chunk)
-                reading = asyncio.ensure_future(anext(chunks, None))
-            is_due = due_at is not None and loop.time() >= due_at
-            while batcher.is_full or (is_due and batcher.has_events):
-                yield batcher.take()
-            if not batcher.has_events:
-                due_at = None
-            elif due_at is None or is_due:
-                due_at = loop.time() + terms.batch_wait_s
-    finally:
-        if not reading.done():
-            reading.cancel()
+    while (chunk := await _read(content, until=due_at)) != b"":
+        if chunk:
+            batcher.feed(chunk)
+        is_due = due_at is not None and loop.time() >= due_at
+        while batcher.is_full or (is_due and batcher.has_events):
+            yield batcher.take()
+        if not batcher.has_events:
+            due_at = None
+        elif due_at is None or is_due:
+            due_at = loop.time() + terms.batch_wait_s
     if rest := batcher.rest():
         yield rest
