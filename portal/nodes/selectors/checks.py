@@ -14,11 +14,16 @@ from portal.nodes.models import (
     CheckPolicy,
     CheckResult,
     CheckRound,
+    Deployment,
+    DesiredState,
+    EngineKind,
     Gpu,
     Node,
     NodeEvent,
     NodeState,
+    ObservedState,
     Opinion,
+    RoundReason,
     RoundState,
     Verdict,
 )
@@ -61,15 +66,25 @@ def last_round(*, node: Node) -> CheckRound | None:
 
 
 def due_nodes(*, ended_before: datetime, unfinished_before: datetime, limit: int) -> list[int]:
-    """Ids of live nodes without an open round, whose last finished one is old and that did not give way just now."""
+    """Ids of live nodes without an open round that are due: the last finished one is old, or a model is ready that was
+    never measured. One that did not finish keeps the node away for a while; the round of joining does not, since no
+    model is ready then."""
     rounds = CheckRound.objects.filter(node=OuterRef("pk"))
-    keeps_away = (
-        Q(state__in=OPEN_ROUNDS)
-        | Q(state=RoundState.DONE, ended_at__gt=ended_before)
-        | Q(asked_at__gt=unfinished_before)
-    )
-    rows = Node.objects.filter(state__in=states.LIVE_STATES).filter(~Exists(rounds.filter(keeps_away)))
+    open_or_new = Q(state__in=OPEN_ROUNDS) | Q(asked_at__gt=unfinished_before)
+    is_old = ~Exists(rounds.filter(open_or_new | Q(state=RoundState.DONE, ended_at__gt=ended_before)))
+    is_left_alone = ~Exists(rounds.filter(open_or_new & ~Q(reason=RoundReason.JOIN, state=RoundState.DONE)))
+    unmeasured = Exists(_unmeasured_models())
+    rows = Node.objects.filter(state__in=states.LIVE_STATES).filter(is_old | (is_left_alone & unmeasured))
     return list(rows.order_by("pk").values_list("pk", flat=True)[:limit])
+
+
+def _unmeasured_models() -> QuerySet[Deployment]:
+    """Models that are ready on the node and have no result of their own there."""
+    measured = CheckResult.objects.filter(
+        node=OuterRef("node"), check_id="engine.smoke", subject=OuterRef("model__public_id")
+    ).exclude(verdict=Verdict.SKIP)
+    ready = Deployment.objects.filter(node=OuterRef("pk"), desired=DesiredState.RUNNING, observed=ObservedState.READY)
+    return ready.exclude(engine=EngineKind.EXTERNAL).filter(~Exists(measured))
 
 
 def latest_results(*, node: Node) -> Sequence[CheckResult]:

@@ -3,16 +3,20 @@
 from datetime import timedelta
 
 import pytest
+from django.db.models import F
 
+from portal.accounts.models import Role
 from portal.audit.models import AuditEvent
-from portal.nodes.models import CheckResult, CheckRound, Node, RoundReason, RoundState
+from portal.nodes.models import CheckResult, CheckRound, Node, NodeEvent, RoundReason, RoundState
 from portal.nodes.rules.beats import GpuClaim
 from portal.nodes.rules.checks import ResultClaim
 from portal.nodes.services import check_policies, check_results, check_rounds
 from portal.nodes.services.check_policies import PolicySpec
 from portal.notifications.models import Message
+from portal.notifications.rendering import render
+from tests.factories.accounts import MembershipFactory
 from tests.factories.checks import CheckRoundFactory
-from tests.factories.nodes import NodeFactory
+from tests.factories.nodes import DeploymentFactory, NodeFactory
 from tests.integration.nodes.agent import GPU
 
 LAPTOP = GpuClaim("GPU-laptop", 1, "NVIDIA GeForce RTX 4090 Laptop GPU", 17_000_000_000, "570.133.20", "8.9")
@@ -58,6 +62,28 @@ def test_a_finished_round_is_not_asked_for_again_before_a_week(live, now) -> Non
 def test_a_round_that_gave_way_is_asked_for_again_after_hours(live, now) -> None:
     report(live, now=now, state="interrupted", code="check_interrupted")
 
+    assert check_rounds.ask_due(now=now + timedelta(hours=6)) == 1
+
+
+def test_a_model_that_was_never_measured_is_measured_soon(live, now) -> None:
+    report(live, bf16(160_000), now=now)
+    later = now + timedelta(minutes=5)
+    assert check_rounds.ask_due(now=later) == 0
+    model = DeploymentFactory(node=live.node, model__plain=True).model
+
+    assert check_rounds.ask_due(now=later) == 1
+    report(live, ResultClaim("engine.smoke", 1, "ok", model.public_id), now=later)
+
+    assert check_rounds.ask_due(now=later + timedelta(hours=7)) == 0
+
+
+def test_a_model_that_could_not_be_measured_is_tried_again_after_hours(live, now) -> None:
+    report(live, now=now)
+    model = DeploymentFactory(node=live.node, model__plain=True).model
+    check_rounds.ask_due(now=now)
+    report(live, ResultClaim("engine.smoke", 1, "skip", model.public_id, "check_interrupted"), now=now)
+
+    assert check_rounds.ask_due(now=now + timedelta(hours=5)) == 0
     assert check_rounds.ask_due(now=now + timedelta(hours=6)) == 1
 
 
@@ -110,28 +136,32 @@ def test_progress_is_shown_and_results_come_in_parts_and_once(live, now) -> None
 
 
 @pytest.mark.parametrize(
-    ("figure", "verdict", "code", "limit"),
+    ("figure", "wanted"),
     [
-        (172_000, "pass", "", 140_250),
-        (140_250, "pass", "", 140_250),
-        (140_249, "warn", "compute_slow", 140_250),
-        (115_499, "fail", "compute_slow", 115_500),
-        (189_751, "review", "figure_implausible", 189_750),
-        (None, "review", "figure_missing", None),
+        (172_000, ("pass", "", 140_250)),
+        (140_250, ("pass", "", 140_250)),
+        (140_249, ("warn", "compute_slow", 140_250)),
+        (115_499, ("fail", "compute_slow", 115_500)),
+        (189_751, ("review", "figure_implausible", 189_750)),
+        (None, ("review", "figure_missing", None)),
     ],
 )
-def test_a_figure_is_held_against_its_hardware(live, actor, now, figure, verdict, code, limit) -> None:
+def test_a_figure_is_held_against_its_hardware(live, actor, now, figure, wanted) -> None:
     check_policies.set_reference(
-        hardware="NVIDIA GeForce RTX 4090", check_id="gpu.matmul.bf16", figure_milli=165_000, source="bench", actor=actor,
+        hardware="NVIDIA GeForce RTX 4090",
+        check_id="gpu.matmul.bf16",
+        figure_milli=165_000,
+        source="bench",
+        actor=actor,
         now=now,
-    )  # fmt: skip
+    )
 
     taken = report(live, bf16(figure), now=now)
 
     row = CheckResult.objects.get()
-    assert (row.verdict, row.verdict_code, row.limit_milli, row.reference_milli) == (verdict, code, limit, 165_000)
+    assert ((row.verdict, row.verdict_code, row.limit_milli), row.reference_milli) == (wanted, 165_000)
     assert (row.hardware, row.is_enforced, row.policy_revision) == ("NVIDIA GeForce RTX 4090", False, 0)
-    assert [(one["verdict"], one["code"]) for one in taken.verdicts] == [(verdict, code)]
+    assert [(one["verdict"], one["code"]) for one in taken.verdicts] == [wanted[:2]]
 
 
 def test_what_is_known_of_a_kind_is_the_reference_until_the_operator_says_more(live, now) -> None:
@@ -175,6 +205,24 @@ def test_an_enforced_failure_keeps_the_node_from_work_until_the_check_passes(liv
     check_rounds.ask_on_demand(node_id=live.node.public_id, actor=actor, now=now)
     report(live, bf16(165_000), now=now + timedelta(minutes=5))
     assert live.beat(now + timedelta(minutes=5)).state == "ready"
+
+
+def test_an_enforced_failure_is_told_to_the_owners_once_a_day(live, provider, actor, now) -> None:
+    owner = MembershipFactory(organization=provider.organization, role=Role.OWNER)
+    MembershipFactory(organization=provider.organization, role=Role.MEMBER)
+    check_policies.set_policy(spec=PolicySpec("gpu.matmul.bf16", "enforced"), actor=actor, now=now)
+    report(live, bf16(10_000), now=now)
+    check_rounds.ask_on_demand(node_id=live.node.public_id, actor=actor, now=now)
+    report(live, bf16(10_000), now=now + timedelta(minutes=5))
+
+    message = Message.objects.get()
+
+    assert (message.to, message.template) == (owner.user.email, "node_check_failed")
+    told = render(message)
+    assert told.subject == f"{live.node.name}: The GPU computes more slowly than its kind does"
+    for words in ("compute_slow", "check gpu.matmul.bf16", "Check cooling and power limit", live.node.public_id):
+        assert words in told.text
+    assert NodeEvent.objects.filter(node=live.node, code="compute_slow", from_state=F("to_state")).count() == 2
 
 
 def test_turning_a_check_back_to_shadow_lifts_its_effect_at_once(live, actor, now) -> None:
