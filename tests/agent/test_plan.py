@@ -5,6 +5,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from poolhouse_agent.state import Membership, State
 from poolhouse_common.artefacts import folder_digest
 
 from tests.agent.plans import record
@@ -75,6 +76,34 @@ def test_the_size_of_the_files_stands_before_what_the_config_implies(folder: Pat
 
     found = [json.loads(out)["gpu_bytes"]["weights"] for out in (whole, half)]
     assert found == [16_060_556_376, 8_030_278_188]
+
+
+def test_a_model_is_found_by_its_name_in_the_configuration(folder: Path) -> None:
+    (folder / "none.toml").write_text(f'[models]\n"acme/chat-8b" = "{folder / "model"}"\n')
+
+    status, out = record.printed(folder, "plan", "acme/chat-8b", "--gpus", "4090", "--context", "8192")
+
+    assert (status, out.splitlines()[0]) == (0, "fits: 1 request of 8,192 tokens on 1 x RTX 4090")
+
+
+def test_a_simulated_node_plans_for_its_simulated_gpus(folder: Path) -> None:
+    state = State(folder / "state")
+    state.create()
+    state.store_membership(Membership("node_a", "prov_a", "http://127.0.0.1:1", "rack", simulate="h100x8"))
+
+    status, out = plan(folder, "--context", "131072", "--concurrency", "3")
+
+    assert (status, out.splitlines()[0]) == (0, "fits: 3 requests of 131,072 tokens on 1 x NVIDIA H100 80GB HBM3")
+
+
+def test_the_owners_share_of_a_gpu_is_kept_to(folder: Path) -> None:
+    (folder / "none.toml").write_text("[engine]\ngpu_memory_utilization = 0.5\n")
+
+    _, out = plan(folder, "--gpus", "4090", "--context", "8192", "--json")
+
+    found = json.loads(out)
+    assert found["wanted"]["gpu_memory_utilization"] == 0.5
+    assert found["gpu_bytes"]["usable"] == found["gpu_bytes"]["total"] // 2
 
 
 def test_another_release_can_be_asked_for(folder: Path) -> None:

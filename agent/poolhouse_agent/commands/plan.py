@@ -22,7 +22,11 @@ _CACHES = ("auto", "fp8")
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command."""
     parser = commands.add_parser("plan", help="does a model fit these GPUs, and what would")
-    parser.add_argument("model", metavar="MODEL", help="a model's folder, or its config.json")
+    parser.add_argument(
+        "model",
+        metavar="MODEL",
+        help="a model's folder, its config.json, or a name under [models] in the configuration",
+    )
     parser.add_argument("--context", type=_positive, default=0, metavar="N", help="tokens of a request (the model's)")
     parser.add_argument("--concurrency", type=_positive, default=1, metavar="N", help="requests at once (1)")
     parser.add_argument("--gpus", default="", metavar="GPUS", help='other GPUs than this machine\'s: "3 x 4090"')
@@ -38,7 +42,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the plan: 0 where it fits, 1 where it does not. Raises AgentError where none can be made."""
     logs.keep_off_terminal()
     settings = config.load(arguments.config, environ=os.environ)
-    folder = Path(arguments.model)
+    named = settings.models.get(arguments.model)
+    folder = named.path if named else Path(arguments.model)
     try:
         shape = _shape(folder, arguments.quantization)
         gpus = planner.parse_gpus(arguments.gpus) if arguments.gpus else _present(arguments, settings)

@@ -1,6 +1,6 @@
 """What a machine would earn with a model, net of electricity: a sum of stated assumptions, every step an integer."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from portal.billing.rules.rating import PriceTerms, charge_nano
@@ -87,13 +87,25 @@ def electricity_nano(*, milliwatts: int, kwh_nano: int) -> int:
     return (milliwatts * kwh_nano + _MILLIWATTS_A_KILOWATT // 2) // _MILLIWATTS_A_KILOWATT
 
 
-def fill(sizes_and_nets: Sequence[tuple[int, int]], *, gpus: int) -> list[int]:
-    """Return which of the offers (GPUs used, net) to run together: the best for each GPU first, while there is room."""
-    order = sorted(range(len(sizes_and_nets)), key=lambda at: (-sizes_and_nets[at][1] / sizes_and_nets[at][0], at))
-    chosen, free = [], gpus
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A model on so many GPUs of a kind, and what is left of an hour then."""
+
+    model: str
+    kind: str
+    gpus: int
+    net_nano: int
+
+
+def fill(options: Sequence[Option], *, gpus: Mapping[str, int]) -> list[int]:
+    """Return which options to run together on so many GPUs of each kind: the best for each GPU first, a model once."""
+    order = sorted(range(len(options)), key=lambda at: (-options[at].net_nano / options[at].gpus, at))
+    chosen: list[int] = []
+    free, models = dict(gpus), set[str]()
     for at in order:
-        size, net = sizes_and_nets[at]
-        if size <= free and net > 0:
+        one = options[at]
+        if one.net_nano > 0 and one.model not in models and one.gpus <= free.get(one.kind, 0):
             chosen.append(at)
-            free -= size
+            free[one.kind] -= one.gpus
+            models.add(one.model)
     return chosen

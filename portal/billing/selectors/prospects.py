@@ -1,5 +1,6 @@
 """Offered models with price and share as a visitor's prospects are made from: cached, since anybody may ask."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,6 +10,7 @@ from django.core.cache import caches
 from poolhouse_common import planner
 
 from portal.billing.models import PriceVersion
+from portal.billing.rules import prospects as sums
 from portal.billing.rules.prospects import Assumptions, Prospect, prospect
 from portal.billing.rules.rating import Terms
 from portal.billing.selectors import prices
@@ -20,6 +22,7 @@ MAX_OFFERS = 100
 _SECONDS = 60
 _CACHE = "process"
 _KEY = "prospects.offers"
+_MILLI = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +50,35 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """One model on a visitor's machine. `plan` is None where nobody knows the model's shape."""
+    """One model on a visitor's machine. `plan` is None where nobody knows the model's shape.
+
+    `estimates` has one for each kind of the machine's GPUs on which it fits, the best paying first.
+    """
 
     offer: Offer
     plan: planner.Plan | None
-    estimate: Estimate | None = None
+    estimates: Sequence[Estimate] = ()
     suggestions: Sequence[planner.Suggestion] = ()
+
+    @property
+    def estimate(self) -> Estimate | None:
+        """The best paying one."""
+        return next(iter(self.estimates), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Models run side by side: what they earn in a month, and what the whole machine draws."""
+
+    rows: tuple[tuple[Offer, Estimate], ...]
+    earned_nano: int
+    milliwatts: int
+    electricity_nano: int
+
+    @property
+    def net_nano(self) -> int:
+        """What is left of a month."""
+        return self.earned_nano - self.electricity_nano
 
 
 Speeds = Mapping[tuple[str, int, str], planner.Speed]
@@ -74,6 +100,28 @@ def outlooks(
     """Return each model on these GPUs, the best paying first, then what fits without figures, then what does not."""
     found = [_outlook(offer, gpus, kinds, given, speeds) for offer in offered]
     return sorted(found, key=_rank)
+
+
+def together(
+    rows: Iterable[Outlook], *, gpus: Sequence[planner.Gpu], kinds: Sequence[planner.GpuKind], given: Assumptions
+) -> Together:
+    """Return the models to run side by side on the GPUs, with what the other GPUs and the rest of the machine draw."""
+    paying = [(row.offer, estimate) for row in rows for estimate in row.estimates]
+    there = Counter(gpu.name for gpu in gpus)
+    chosen = [paying[at] for at in sums.fill([_option(*one) for one in paying], gpus=there)]
+    free = there - Counter(gpu.name for _, one in chosen for gpu in one.plan.gpus)
+    idle = [(planner.find_kind(name, kinds), count) for name, count in free.items()]
+    watts = sum(kind.watts * count for kind, count in idle if kind)
+    drawn = sum(estimate.prospect.milliwatts for _, estimate in chosen)
+    drawn += sums.gpu_milliwatts(watts=watts, utilization_percent=0) + given.other_watts * _MILLI
+    earned = sum(estimate.prospect.earned_nano for _, estimate in chosen)
+    hourly = sums.electricity_nano(milliwatts=drawn, kwh_nano=given.kwh_nano)
+    return Together(tuple(chosen), earned * sums.HOURS_A_MONTH, drawn, hourly * sums.HOURS_A_MONTH)
+
+
+def _option(offer: Offer, estimate: Estimate) -> sums.Option:
+    used = estimate.plan.gpus
+    return sums.Option(offer.public_id, used[-1].name, len(used), estimate.prospect.net_nano)
 
 
 def _offers(now: datetime) -> list[Offer]:
@@ -120,10 +168,13 @@ def _outlook(
     if offer.shape is None:
         return Outlook(offer, None)
     answer, suggestions = _planned(offer.shape, tuple(gpus), offer.wish)
-    if not answer.fits:
+    if not answer.fits or answer.shape.is_embedding:
         return Outlook(offer, answer, suggestions=suggestions)
-    is_priced = not answer.shape.is_embedding
-    return Outlook(offer, answer, _estimate(offer, answer, kinds, given, speeds) if is_priced else None)
+    alike = [tuple(gpu for gpu in gpus if gpu == kind) for kind in dict.fromkeys(gpus)]
+    plans = [_planned(offer.shape, group, offer.wish)[0] for group in alike]
+    tried = [_estimate(offer, one, kinds, given, speeds) for one in plans if one.fits]
+    found = sorted(filter(None, tried), key=lambda one: -one.prospect.net_nano)
+    return Outlook(offer, found[0].plan if found else answer, found)
 
 
 @lru_cache(maxsize=4096)

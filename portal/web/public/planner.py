@@ -1,7 +1,5 @@
 """The page where an owner without an account sees which models fit a machine, and what they would earn."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from django import forms
@@ -54,21 +52,6 @@ class MachineForm(forms.Form):
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Together:
-    """The models to run side by side: what they earn in a month, and what the whole machine draws."""
-
-    rows: tuple[tuple[Offer, Estimate], ...]
-    earned_nano: int
-    watts: int
-    electricity_nano: int
-
-    @property
-    def net_nano(self) -> int:
-        """What is left of a month."""
-        return self.earned_nano - self.electricity_nano
-
-
 @public_page
 @require_safe
 def show(request: HttpRequest) -> HttpResponse:
@@ -97,14 +80,16 @@ def _answer(machine: Machine, given: dict[str, Any], kinds: tuple[planner.GpuKin
     assumed = Assumptions(kwh_nano=machine.kwh_nano, **{name: given[name] for name in names})
     offered = prospects.offers(now=clock.now())
     rows = prospects.outlooks(offered=offered, gpus=machine.gpus, kinds=kinds, given=assumed, speeds=_speeds(kinds))
-    paying = [(row.offer, row.estimate) for row in rows if row.estimate]
+    together = prospects.together(rows, gpus=machine.gpus, kinds=kinds, given=assumed)
     return {
         "machine": machine,
         "named": report.gpu_names(machine.gpus),
         "assumed": assumed,
-        "paying": [_paying(offer, estimate) for offer, estimate in paying],
+        "paying": [_paying(row.offer, row.estimate) for row in rows if row.estimate],
         "others": [_other(row) for row in rows if row.estimate is None],
-        "together": _together(paying, machine, assumed, kinds),
+        "together": together,
+        "running": ", ".join(f"{offer.name} on {report.gpu_names(one.plan.gpus)}" for offer, one in together.rows),
+        "watts": round(together.milliwatts / 1000),
         "hours": sums.HOURS_A_MONTH,
         "idle_percent": sums.IDLE_PERCENT,
         "shares": roofline,
@@ -134,25 +119,6 @@ def _other(row: Outlook) -> dict[str, Any]:
     else:
         why = "; ".join(reason.detail for reason in row.plan.reasons)
     return {"offer": row.offer, "why": why, "instead": [one.text for one in row.suggestions]}
-
-
-def _together(
-    paying: Sequence[tuple[Offer, Estimate]],
-    machine: Machine,
-    assumed: Assumptions,
-    kinds: tuple[planner.GpuKind, ...],
-) -> Together:
-    """Choose models for the GPUs, and add what the others and the rest of the machine draw."""
-    sized = [(estimate.plan.tensor_parallel, estimate.prospect.net_nano) for _, estimate in paying]
-    chosen = [paying[at] for at in sums.fill(sized, gpus=len(machine.gpus))]
-    used = sum(estimate.plan.tensor_parallel for _, estimate in chosen)
-    idle = [planner.find_kind(gpu.name, kinds) for gpu in machine.gpus[used:]]
-    waiting = sums.gpu_milliwatts(watts=sum(kind.watts for kind in idle if kind), utilization_percent=0)
-    working = sum(estimate.prospect.milliwatts for _, estimate in chosen)
-    drawn = working + waiting + assumed.other_watts * 1000
-    earned = sum(estimate.prospect.earned_nano for _, estimate in chosen)
-    hourly = sums.electricity_nano(milliwatts=drawn, kwh_nano=assumed.kwh_nano)
-    return Together(tuple(chosen), earned * sums.HOURS_A_MONTH, round(drawn / 1000), hourly * sums.HOURS_A_MONTH)
 
 
 def _kinds() -> tuple[planner.GpuKind, ...]:

@@ -57,6 +57,7 @@ def test_three_4090_with_the_sum_written_out(world: World, catalogue):
     text = text_of(page)
     assert page.status_code == 200
     assert "on 3 x RTX 4090, busy 30% of the time" in text
+    assert "Tiny on 1 x RTX 4090, Chat 8B on 1 x RTX 4090" in text
     assert "Chat 8B fits on 1 of 3 GPUs" in text
     assert "A customer pays for one, at today's price $0.00035" in text
     assert "You earn 80% of it, rounded down $0.00028" in text
@@ -77,6 +78,16 @@ def test_the_sum_adds_up(world: World, catalogue):
     together = page.context["together"]
     assert together.net_nano == together.earned_nano - together.electricity_nano
     assert [offer.public_id for offer, _ in together.rows] == ["acme/tiny", "acme/chat-8b"]
+
+
+def test_of_two_kinds_of_cards_each_gets_its_own_model(world: World, catalogue):
+    page = world.client(None).get("/plan/", {"machine": "3090, 5090"})
+
+    rows = page.context["together"].rows
+    assert {offer.public_id: estimate.plan.gpus[0].name for offer, estimate in rows} == {
+        "acme/tiny": "RTX 5090",
+        "acme/chat-8b": "RTX 3090",
+    }
 
 
 def test_what_does_not_fit_says_why_and_what_would(world: World, catalogue):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portal.billing.rules.prospects import Assumptions, electricity_nano, fill, gpu_milliwatts, prospect
+from portal.billing.rules.prospects import Assumptions, Option, electricity_nano, fill, gpu_milliwatts, prospect
 from portal.billing.rules.rating import Terms
 
 PRICE = Terms(
@@ -38,29 +38,48 @@ def test_electricity_is_rounded_half_up():
     assert electricity_nano(milliwatts=1, kwh_nano=500_000) == 1
 
 
+def options(*given: tuple[str, str, int, int]) -> list[Option]:
+    return [Option(*one) for one in given]
+
+
 @pytest.mark.parametrize(
-    ("offers", "gpus", "chosen"),
+    ("offered", "gpus", "chosen"),
     [
-        ([(1, 10), (1, 8), (1, 5)], 2, [0, 1]),
-        ([(2, 30), (1, 20), (1, 5)], 3, [1, 0]),  # 20 a GPU before 15 a GPU
-        ([(4, 100), (1, 1)], 3, [1]),
-        ([(1, 10), (1, -1), (1, 0)], 3, [0]),  # nothing is run at a loss
-        ([], 3, []),
+        (options(("a", "4090", 1, 10), ("b", "4090", 1, 8), ("c", "4090", 1, 5)), {"4090": 2}, [0, 1]),
+        # 20 a GPU before 15 a GPU
+        (options(("a", "4090", 2, 30), ("b", "4090", 1, 20), ("c", "4090", 1, 5)), {"4090": 3}, [1, 0]),
+        (options(("a", "4090", 4, 100), ("b", "4090", 1, 1)), {"4090": 3}, [1]),
+        # nothing is run at a loss
+        (options(("a", "4090", 1, 10), ("b", "4090", 1, -1), ("c", "4090", 1, 0)), {"4090": 3}, [0]),
+        # one card of each kind: the second model goes to the other one
+        (
+            options(("a", "5090", 1, 20), ("a", "3090", 1, 9), ("b", "5090", 1, 15), ("b", "3090", 1, 8)),
+            {"3090": 1, "5090": 1},
+            [0, 3],
+        ),
+        ([], {"4090": 3}, []),
     ],
 )
-def test_the_best_for_each_gpu_first(offers: list[tuple[int, int]], gpus: int, chosen: list[int]):
-    assert fill(offers, gpus=gpus) == chosen
+def test_the_best_for_each_gpu_first_and_a_model_once(offered: list[Option], gpus: dict[str, int], chosen: list[int]):
+    assert fill(offered, gpus=gpus) == chosen
 
 
 @given(
-    offers=st.lists(st.tuples(st.sampled_from([1, 2, 4, 8]), st.integers(-100, 100)), max_size=12),
-    gpus=st.integers(1, 16),
-)
-def test_no_gpu_is_used_twice(offers: list[tuple[int, int]], gpus: int):
-    chosen = fill(offers, gpus=gpus)
+    offered=st.lists(
+        st.builds(
+            Option, st.sampled_from("abcd"), st.sampled_from(["3090", "4090"]), st.sampled_from([1, 2, 4, 8]),
+            st.integers(-100, 100),
+        ),
+        max_size=12,
+    ),
+    gpus=st.dictionaries(st.sampled_from(["3090", "4090"]), st.integers(1, 16)),
+)  # fmt: skip
+def test_no_gpu_and_no_model_is_used_twice(offered: list[Option], gpus: dict[str, int]):
+    chosen = [offered[at] for at in fill(offered, gpus=gpus)]
 
-    assert len(set(chosen)) == len(chosen)
-    assert sum(offers[at][0] for at in chosen) <= gpus
+    assert len({one.model for one in chosen}) == len(chosen)
+    for kind in ("3090", "4090"):
+        assert sum(one.gpus for one in chosen if one.kind == kind) <= gpus.get(kind, 0)
 
 
 @given(
