@@ -5,7 +5,7 @@ import contextlib
 import logging
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import aiohttp
 
 from poolhouse_agent import fetching, identity, status
+from poolhouse_agent.benchmarks.programs import Programs
 from poolhouse_agent.client import PortalClient
 from poolhouse_agent.config import Config
 from poolhouse_agent.engine import http, process
@@ -140,7 +141,8 @@ async def assembled(state: State, config: Config, *, timing: Timing | None = Non
         workshop = replace(workshop, supply=fetching.supply(state, config, client, sessions))
         deployments = Deployments(workshop, timing=timing)
         owner = Owner(state, config.owner, gpus=lambda: inventory.latest, engines=state.engines)
-        parts = assemble.Parts(state, config, client, sessions, inventory, engines, bool(membership.simulate))
+        programs = _simulated_programs() if membership.simulate else None
+        parts = assemble.Parts(state, config, client, sessions, inventory, engines, programs)
         rounds = assemble.rounds(parts, work=deployments)
         heart = Heart(client, sessions, deployments=deployments, inventory=inventory, state=state, owner=owner)
         heart.measure_with(rounds)
@@ -168,6 +170,12 @@ def _on_this_machine(
     return Workshop(
         config, engines, state.engines, gpus, wanted.behaviour, state.behaviour_file, launcher=launcher
     ), simulated
+
+
+def _simulated_programs() -> Callable[[Sequence[Mapping[str, Any]]], Programs]:
+    from poolhouse_agent.simulate.programs import SimulatedPrograms
+
+    return SimulatedPrograms
 
 
 def _ask_to_end(work: asyncio.Task[None], notifier: Notifier) -> None:

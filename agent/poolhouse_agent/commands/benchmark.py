@@ -2,34 +2,23 @@
 
 import argparse
 import asyncio
-import contextlib
 import os
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from poolhouse_common import limits
 
-from poolhouse_agent import VERSION, config, identity, logs, terminal
-from poolhouse_agent.benchmarks import engine_python, engines, exchange, lengths, suite
-from poolhouse_agent.benchmarks.programs import TorchPrograms
+from poolhouse_agent import VERSION, config, logs, terminal
+from poolhouse_agent.benchmarks import lengths, suite
 from poolhouse_agent.benchmarks.step import Step
-from poolhouse_agent.benchmarks.suite import PARTS, Machine
+from poolhouse_agent.benchmarks.suite import PARTS
 from poolhouse_agent.checks.result import Result, Status
-from poolhouse_agent.client import PortalClient
-from poolhouse_agent.engine import http
-from poolhouse_agent.engine.external import require_allowed
-from poolhouse_agent.engine.target import Target
-from poolhouse_agent.errors import EngineError
-from poolhouse_agent.nvml.inventory import Inventory
+from poolhouse_agent.commands.bench import Wish, bench
 from poolhouse_agent.progress import Bars
-from poolhouse_agent.session import SessionKeeper
-from poolhouse_agent.state import Membership, State
+from poolhouse_agent.state import State
 
 _MARKS = {Status.OK: "ok  ", Status.WARN: "warn", Status.FAIL: "FAIL", Status.SKIP: "skip"}
-_SCRATCH = Path("/var/tmp")  # noqa: S108  a file of random bytes, removed again
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -62,8 +51,9 @@ async def _measure(arguments: argparse.Namespace, state: State, settings: config
     size = lengths.SHORT if arguments.short else lengths.WHOLE
     parts = [arguments.only] if arguments.only else list(PARTS)
     results: list[Result] = []
-    async with _machine(state, settings) as machine, http.engine_session() as session:
-        more = [engines.step(session, target, lengths=size) for target in _targets(arguments, settings)]
+    wish = Wish(url=arguments.url, model=arguments.model, at_once=max(1, arguments.at_once))
+    async with bench(state, settings) as found_here, found_here.engine_steps(wish, lengths=size) as more:
+        machine = found_here.machine
         labels = {str(gpu["uuid"]): f"GPU {gpu['index']}" for gpu in machine.gpus.gpus}
         planned: list[Step] = suite.steps(machine, lengths=size, parts=parts, more=more)
         running = suite.run(planned, show=Bars(), may_take_gpus=lambda: not state.is_running())
@@ -73,55 +63,6 @@ async def _measure(arguments: argparse.Namespace, state: State, settings: config
                 for result in found:
                     say(result, labels)
     return results
-
-
-def _targets(arguments: argparse.Namespace, settings: config.Config) -> list[Target]:
-    if arguments.url:
-        require_allowed(arguments.url, allowed=settings.allowed_hosts)
-        return [Target(arguments.url.rstrip("/"), arguments.model, max(1, arguments.at_once), headers=_key())]
-    targets = engines.external_targets(settings, at_once=max(1, arguments.at_once))
-    return [target for target in targets if arguments.model in {"", target.served_name}]
-
-
-def _key() -> dict[str, str]:
-    key = os.environ.get("POOLHOUSE_ENGINE_KEY", "")
-    return {"authorization": f"Bearer {key}"} if key else {}
-
-
-@contextlib.asynccontextmanager
-async def _machine(state: State, settings: config.Config) -> AsyncIterator[Machine]:
-    membership = state.membership() if state.folder.exists() else None
-    folder = state if os.access(state.folder, os.W_OK) else State(_SCRATCH)
-    async with contextlib.AsyncExitStack() as stack:
-        machine = await _simulated(membership, folder) if _is_simulated(membership) else await _real(settings, folder)
-        if membership is not None and not state.is_running():
-            client = await stack.enter_async_context(PortalClient(membership.server))
-            sessions = SessionKeeper(client, identity.load(state.key_file), node=membership.node)
-            machine = replace(machine, exchange=exchange.with_portal(client, sessions))
-        yield machine
-
-
-def _is_simulated(membership: Membership | None) -> bool:
-    return membership is not None and bool(membership.simulate)
-
-
-async def _real(settings: config.Config, folder: State) -> Machine:
-    inventory = Inventory(library=settings.nvml)
-    report = await inventory.read()
-    try:
-        python = engine_python.find(settings, folder)
-    except EngineError as error:
-        return Machine(folder, report, inventory, None, why_no_programs=error.detail)
-    return Machine(folder, report, inventory, TorchPrograms(python))
-
-
-async def _simulated(membership: Membership | None, folder: State) -> Machine:
-    from poolhouse_agent.simulate import inventory, profile
-    from poolhouse_agent.simulate.programs import SimulatedPrograms
-
-    wanted = profile.parse(membership.simulate if membership else "")
-    gpus = inventory.SimulatedInventory(wanted.gpus, node=membership.node if membership else "")
-    return Machine(folder, gpus.latest, gpus, SimulatedPrograms(list(gpus.latest.gpus)))
 
 
 def say(result: Result, labels: Mapping[str, str]) -> None:

@@ -1,6 +1,6 @@
 """Puts together what a running agent measures itself with."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +30,7 @@ class Parts:
     sessions: SessionKeeper
     inventory: Inventory
     engines: aiohttp.ClientSession
-    is_simulated: bool = False
+    simulated: Callable[[Sequence[Mapping[str, Any]]], Programs] | None = None  # where the GPUs are not there
 
     async def machine(self) -> Machine:
         """Look at the machine as it is now."""
@@ -48,10 +48,8 @@ class Parts:
         return protocol.read_report(answer)
 
     def _programs(self, gpus: tuple[dict[str, Any], ...]) -> tuple[Programs | None, str]:
-        if self.is_simulated:
-            from poolhouse_agent.simulate.programs import SimulatedPrograms
-
-            return SimulatedPrograms(list(gpus)), ""
+        if self.simulated is not None:
+            return self.simulated(gpus), ""
         try:
             return TorchPrograms(engine_python.find(self.config, self.state)), ""
         except EngineError as error:
@@ -60,5 +58,5 @@ class Parts:
 
 def rounds(parts: Parts, *, work: Work) -> Rounds:
     """Return the keeper of rounds."""
-    sizes = (lengths.SIMULATED, lengths.SIMULATED) if parts.is_simulated else (lengths.WHOLE, lengths.SHORT)
+    sizes = (lengths.SIMULATED, lengths.SIMULATED) if parts.simulated else (lengths.WHOLE, lengths.SHORT)
     return Rounds(config=parts.config, machine=parts.machine, work=work, report=parts.report, sizes=sizes)

@@ -2,7 +2,7 @@
 
 import asyncio
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from poolhouse_agent.benchmarks.programs import Job, Outcome
@@ -23,7 +23,7 @@ _BY_DTYPE = {"bf16": 1.0, "fp16": 1.0, "tf32": 0.5, "fp32": 0.25, "fp8": 1.9}
 class SimulatedPrograms:
     """Answers like `TorchPrograms`, from the card's name."""
 
-    def __init__(self, gpus: list[dict[str, Any]]) -> None:
+    def __init__(self, gpus: Sequence[Mapping[str, Any]]) -> None:
         self._gpus = {str(gpu["uuid"]): gpu for gpu in gpus}
 
     async def run(self, job: Job, say: Say) -> Outcome:
