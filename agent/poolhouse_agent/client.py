@@ -10,6 +10,7 @@ import httpx
 
 from poolhouse_agent import VERSION, addresses
 from poolhouse_agent.errors import PortalError
+from poolhouse_agent.protocol.reading import plain
 
 _MAX_ANSWER_BYTES = 1 << 20
 _TIMEOUT = httpx.Timeout(15.0, connect=10.0)
@@ -71,6 +72,6 @@ def _read(status: int, content: bytes) -> Any:
         return value
     error = value.get("error") if isinstance(value, dict) else None
     if isinstance(error, dict) and isinstance(error.get("code"), str):
-        text, fix = str(error.get("message", ""))[:500], str(error.get("fix") or "")[:500]
-        raise PortalError(error["code"][:64], text, status=status, fix=fix)
+        text, fix = plain(str(error.get("message", "")))[:500], plain(str(error.get("fix") or ""))[:500]
+        raise PortalError(plain(error["code"])[:64], text, status=status, fix=fix)
     raise PortalError("portal_error", f"status {status} without an error of the protocol", status=status)

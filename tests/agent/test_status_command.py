@@ -17,7 +17,8 @@ from poolhouse_agent.state import Membership, State, Wish
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "schemas" / "agent-status.json").read_text(encoding="utf-8"))
 GPU = {
     "uuid": "GPU-1", "index": 0, "name": "NVIDIA GeForce RTX 4090", "memory_bytes": 25_757_220_864,
-    "driver": "570.133.20", "compute_capability": "8.9", "values": {"temperature_c": 41, "power_mw": 28_500}, "missing": {},
+    "driver": "570.133.20", "compute_capability": "8.9", "values": {"temperature_c": 41, "power_mw": 28_500},
+    "missing": {},
 }  # fmt: skip
 OWNER = {
     "action": "serve", "code": "", "until": None, "detail": "", "rests_at": None, "zone": "Europe/Berlin",

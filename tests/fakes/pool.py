@@ -180,6 +180,7 @@ class Pool:
         self.sessions: list[Any] = []
         self.desired: list[dict[str, Any]] = [desired()]
         self.messages: list[dict[str, str]] = []
+        self.extra: dict[str, Any] = {}
         self.check_round: dict[str, Any] | None = None
         self.reports: list[Any] = []
         self.verdicts: list[dict[str, Any]] = []
@@ -238,7 +239,8 @@ class Pool:
     async def _refusing(self, request: web.Request, handler: Any) -> web.StreamResponse:
         name = request.path.removeprefix("/agent/v1/")
         if name in self.raw:
-            return self.raw[name]
+            raw = self.raw[name]  # an answer can be sent once
+            return web.Response(body=raw.body, status=raw.status, headers=raw.headers)
         if name in self.refuse:
             return _error(*self.refuse[name])
         response: web.StreamResponse = await handler(request)
@@ -302,7 +304,7 @@ class Pool:
         return web.json_response({
             "server_time": "2026-01-01T00:00:00+00:00", "state": "serving", "heartbeat_s": self.heartbeat_s,
             "desired": self.desired, "messages": self.messages,
-            **({"check_round": self.check_round} if self.check_round else {}),
+            **({"check_round": self.check_round} if self.check_round else {}), **self.extra,
         })  # fmt: skip
 
     async def _report(self, request: web.Request) -> web.Response:

@@ -1,9 +1,18 @@
 """Typed access to JSON that a stranger sent."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from poolhouse_agent.errors import PortalError
+
+# What makes a terminal do something, or a line read otherwise than it is written.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def plain(text: str) -> str:
+    """The text with a space in place of every control character: it may be shown on the owner's terminal."""
+    return _CONTROL.sub(" ", text)
 
 
 class Reader:
@@ -16,11 +25,18 @@ class Reader:
         self._where = where
 
     def text(self, name: str, *, default: str | None = None, limit: int = 4096) -> str:
-        """A text of at most `limit` characters."""
+        """A text of at most `limit` characters, without control characters."""
         value = self._get(name, default)
-        if not isinstance(value, str) or len(value) > limit:
-            raise self._wrong(name, "a text")
+        if not isinstance(value, str) or len(value) > limit or _CONTROL.search(value):
+            raise self._wrong(name, f"a text of at most {limit} plain characters")
         return value
+
+    def words(self, name: str, *, limit: int) -> str:
+        """A text for people of at most `limit` characters; control characters read as spaces, missing is empty."""
+        value = self._get(name, "")
+        if not isinstance(value, str) or len(value) > limit:
+            raise self._wrong(name, f"a text of at most {limit} characters")
+        return plain(value)
 
     def whole(self, name: str, *, low: int, high: int, default: int | None = None) -> int:
         """A whole number from `low` to `high`."""
