@@ -8,7 +8,7 @@ import aiohttp
 
 from poolhouse_agent import front
 from poolhouse_agent.engine.target import Target
-from poolhouse_agent.errors import AgentError, EngineError, ProtocolError
+from poolhouse_agent.errors import AgentError, EngineError, ProtocolError, RequestRefused
 from poolhouse_agent.protocol import frames, messages
 from poolhouse_agent.protocol.frames import FrameType, RequestHead
 from poolhouse_agent.tunnel.batching import MAX_BATCH_BYTES, EventBatcher
@@ -68,7 +68,8 @@ class Stream:
                 call = front.admit(head, body, served_name=target.served_name)
                 await self._relay(target, call)
         except AgentError as error:
-            log.warning("request.failed", extra={"attempt": head.attempt, "code": error.code, "detail": error.detail})
+            detail = "" if isinstance(error, RequestRefused) else error.detail  # the asker wrote it
+            log.warning("request.failed", extra={"attempt": head.attempt, "code": error.code, "detail": detail})
             await self.fail(error.code, error.detail)
         else:
             await self._send(frames.encode_json(FrameType.END, self.number, {}))
