@@ -9,10 +9,11 @@ class ArtefactKind(models.TextChoices):
 
     TOKENIZER = "tokenizer"
     CHAT_TEMPLATE = "chat_template"
+    WEIGHT_LIST = "weight_list"
 
 
 class Artefact(models.Model):
-    """A tokenizer.json or chat template, addressed by its SHA-256."""
+    """A tokenizer.json, a chat template or a list of weight files, addressed by its SHA-256."""
 
     sha256 = models.CharField(max_length=64, primary_key=True)
     kind = models.CharField(max_length=16, choices=ArtefactKind)

@@ -41,12 +41,15 @@ def memory_of(row: CatalogModel) -> dict[str, Any] | None:
         return {"problem": error.sentences}
     if shape is None:
         return None
+    kinds = shapes.gpu_kinds()
+    needs = shapes.needs_of(row, kinds)
     cache_dtype = shapes.wish_of(row, concurrency=1).kv_dtype
     return {
         "line": report.model_line(shape),
         "weights": weight_bytes(shape, tensor_parallel=1),
         "token": token_bytes(shape, tensor_parallel=1, kv_dtype=cache_dtype),
-        "needs": shapes.needs_of(row, shapes.gpu_kinds()),
+        "needs": needs,
+        "why": "" if needs else shapes.why_nowhere(row, kinds),
     }
 
 

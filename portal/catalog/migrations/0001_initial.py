@@ -18,7 +18,11 @@ class Migration(migrations.Migration):
                 (
                     "kind",
                     models.CharField(
-                        choices=[("tokenizer", "Tokenizer"), ("chat_template", "Chat Template")],
+                        choices=[
+                            ("tokenizer", "Tokenizer"),
+                            ("chat_template", "Chat Template"),
+                            ("weight_list", "Weight List"),
+                        ],
                         max_length=16,
                     ),
                 ),

@@ -74,4 +74,14 @@ def needs_of(model: CatalogModel, kinds: Iterable[planner.GpuKind]) -> list[Need
     return sorted(found, key=lambda need: (need.plan.tensor_parallel, need.kind.memory_bytes, need.kind.name))
 
 
+def why_nowhere(model: CatalogModel, kinds: Iterable[planner.GpuKind]) -> str:
+    """Return why the model does not fit eight of the largest kind, "" where it does or nobody knows its shape."""
+    shape, largest = shape_of(model), max(kinds, key=lambda kind: kind.memory_bytes, default=None)
+    if shape is None or largest is None:
+        return ""
+    gpus = [planner.Gpu(largest.name, largest.memory_bytes, largest.capability)] * _MOST_ALIKE
+    answer = planner.plan(shape=shape, gpus=gpus, wish=wish_of(model, concurrency=1))
+    return "; ".join(reason.detail for reason in answer.reasons)
+
+
 _MOST_ALIKE = 8

@@ -1,10 +1,10 @@
-"""Stores tokenizers and chat templates by their SHA-256, after reading them as what they claim to be."""
+"""Stores files of models by their SHA-256, after reading them as what they claim to be."""
 
 import hashlib
 from datetime import datetime
 
 from portal.catalog.models import Artefact, ArtefactKind
-from portal.catalog.rules import tokenizers
+from portal.catalog.rules import tokenizers, weight_lists
 from portal.catalog.rules.rendering import TemplateInvalid, compile_template
 from portal.core.errors import Conflict
 
@@ -16,11 +16,14 @@ class ArtefactKindDiffers(Conflict):
 
 
 def add_artefact(*, kind: ArtefactKind, content: bytes, now: datetime) -> Artefact:
-    """Store the file, or return the one with the same bytes. Raises TemplateInvalid, TokenizerInvalid."""
-    if kind == ArtefactKind.TOKENIZER:
-        tokenizers.require_tokenizer(content)
-    else:
-        compile_template(_text(content))
+    """Store the file, or return the one with the same bytes. Raises TemplateInvalid, TokenizerInvalid, InvalidValue."""
+    match kind:
+        case ArtefactKind.TOKENIZER:
+            tokenizers.require_tokenizer(content)
+        case ArtefactKind.WEIGHT_LIST:
+            weight_lists.read(content)
+        case ArtefactKind.CHAT_TEMPLATE:
+            compile_template(_text(content))
     digest = hashlib.sha256(content).hexdigest()
     artefact, _ = Artefact.objects.get_or_create(
         sha256=digest, defaults={"kind": kind, "content": content, "created_at": now}

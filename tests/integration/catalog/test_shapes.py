@@ -169,6 +169,15 @@ def test_the_models_page_says_what_it_needs(world: World):
     assert "T4" not in rows
 
 
+def test_a_context_that_the_model_was_not_made_for_is_said(world: World):
+    model = CatalogModelFactory(config={**LLAMA_3_1_8B, "max_position_embeddings": 4096, "rope_scaling": None})
+
+    page = world.client(world.operator).get(f"/operator/models/{model.pk}/").text
+
+    assert "It fits on no kind of GPU" in page
+    assert "On the largest: 8,192 tokens are wanted, the model was made for 4,096." in page
+
+
 def test_a_config_that_is_refused_says_so_beside_the_field(world: World):
     model = CatalogModelFactory()
     upload = {"config": SimpleUploadedFile("config.json", b'{"model_type": "voodoo"}')}
