@@ -17,6 +17,7 @@ class Family:
     is_encoder: bool = False
     has_attention_bias: bool = False
     head_dim: int = 0
+    shared_experts: int = 0
 
 
 _PLAIN = Family()
@@ -59,7 +60,7 @@ FAMILIES: Mapping[str, Family] = {
     "glm4": _PLAIN,
     "glm4_moe": _PLAIN,
     "gpt_oss": Family(head_dim=64, has_attention_bias=True),
-    "llama4_text": _PLAIN,
+    "llama4_text": Family(shared_experts=1),
     "smollm3": _PLAIN,
     "seed_oss": _PLAIN,
     "starcoder2": Family(mlp_matrices=2),

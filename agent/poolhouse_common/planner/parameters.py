@@ -111,7 +111,7 @@ def _feed_forward(config: Config, family: Family, count: int, quantization: Quan
     if experts is None:
         return
     one = family.mlp_matrices * hidden * experts.width
-    shared = sparse * family.mlp_matrices * hidden * _shared_width(config, experts)
+    shared = sparse * family.mlp_matrices * hidden * _shared_width(config, family, experts)
     router = sparse * experts.count * hidden
     padded = sparse * experts.count * family.mlp_matrices * _padded(hidden, experts.width)
     yield Part(
@@ -129,9 +129,10 @@ def _sparse_layers(config: Config, count: int) -> int:
     return max(0, count - dense_first - len(words(config, "mlp_only_layers"))) // step
 
 
-def _shared_width(config: Config, experts: Experts) -> int:
+def _shared_width(config: Config, family: Family, experts: Experts) -> int:
     wide = number(config, "shared_expert_intermediate_size", default=0)
-    return wide or number(config, "n_shared_experts", "num_shared_experts", default=0) * experts.width
+    count = number(config, "n_shared_experts", "num_shared_experts", default=family.shared_experts)
+    return wide or count * experts.width
 
 
 def _padded(hidden: int, width: int) -> int:

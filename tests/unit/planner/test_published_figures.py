@@ -15,6 +15,7 @@ from poolhouse_common.planner.overheads import activation_bytes
 from poolhouse_common.planner.weights import weight_bytes
 
 from tests.fakes import model_configs as models
+from tests.fakes.model_cards import CARDS
 
 TOLERANCE = 0.05
 
@@ -74,6 +75,18 @@ def test_parameters_are_those_of_the_model_cards(config: dict[str, Any], paramet
 )
 def test_active_parameters_are_those_of_the_model_cards(config: dict[str, Any], active: float):
     assert read_shape(config=config).active_parameters == pytest.approx(active, rel=0.03)
+
+
+@pytest.mark.parametrize("name", CARDS)
+def test_many_families_are_as_large_as_their_cards_say(name: str):
+    """Cards round; active weights are counted with or without the embeddings."""
+    config, total, active = CARDS[name]
+
+    shape = read_shape(config=config)
+
+    assert shape.parameters / 1e9 == pytest.approx(total, rel=0.015)
+    if active:
+        assert shape.active_parameters / 1e9 == pytest.approx(active, rel=0.13)
 
 
 @dataclass(frozen=True)
