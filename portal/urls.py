@@ -21,4 +21,5 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
     path("metrics", metrics.metrics, name="metrics"),
+    path("metrics/nodes", metrics.node_metrics, name="node-metrics"),
 ]

@@ -1,6 +1,6 @@
-"""GET /metrics of the portal: the pool as the database knows it, the same from every replica.
+"""GET /metrics of the portal: the pool as the database knows it; GET /metrics/nodes: what the nodes told.
 
-Nodes' own figures are in node_metrics. Requests and latencies are the gateway's. Amounts are in nano units of the
+Both are the same from every replica. Requests and latencies are the gateway's. Amounts are in nano units of the
 pool's currency.
 """
 
@@ -33,13 +33,23 @@ _LOOPBACK: Final = ("127.0.0.0/8", "::1/128")
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
     """Answer Prometheus' text to whoever has METRICS_TOKEN, or asks from this machine where none is set."""
+    return _answer(request, _Pool(clock.now()))
+
+
+@audience.declare(audience.machine("metrics_token"))
+@require_safe
+def node_metrics(request: HttpRequest) -> HttpResponse:
+    """Answer what the nodes told, to the same: apart, since it grows with the fleet."""
+    return _answer(request, Nodes())
+
+
+def _answer(request: HttpRequest, collector: Collector) -> HttpResponse:
     if not _may_read(request):
         message = "Send METRICS_TOKEN as `Authorization: Bearer …`, or, where none is set, ask from this machine."
         error = {"message": message, "type": "authentication_error", "param": None, "code": "invalid_metrics_token"}
         return JsonResponse({"error": error}, status=401)
     registry = CollectorRegistry()
-    registry.register(_Pool(clock.now()))
-    registry.register(Nodes())
+    registry.register(collector)
     return HttpResponse(generate_latest(registry), content_type=_TYPE)
 
 

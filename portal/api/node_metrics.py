@@ -1,4 +1,4 @@
-"""The part of /metrics that nodes told: their GPUs and engines. Claims of strangers, under names of ours alone.
+"""GET /metrics/nodes: what nodes told of their GPUs and engines. Claims of strangers, under names of ours alone.
 
 An unknown reading has no sample; base units as Prometheus wants them.
 """

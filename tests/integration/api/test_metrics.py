@@ -12,9 +12,11 @@ from tests.factories.nodes import DeploymentFactory, GpuFactory, NodeFactory
 
 pytestmark = pytest.mark.django_db
 
+NODES = "/metrics/nodes"
 
-def _lines(**request: object) -> dict[str, str]:
-    response = Client().get("/metrics", **request)
+
+def _lines(path: str = "/metrics", **request: object) -> dict[str, str]:
+    response = Client().get(path, **request)
     assert response.status_code == 200
     rows = [line for line in response.content.decode().splitlines() if not line.startswith("#")]
     return dict(row.rpartition(" ")[::2] for row in rows)
@@ -62,7 +64,7 @@ def test_the_token_is_enough_from_anywhere(settings):
 def test_without_a_token_only_this_machine_reads(settings, request_):
     settings.METRICS_TOKEN = ""
 
-    assert Client().get("/metrics", **request_).status_code == 401
+    assert [Client().get(path, **request_).status_code for path in ("/metrics", NODES)] == [401, 401]
 
 
 def test_a_gpus_readings_are_exported_in_base_units_and_an_unknown_one_is_not(settings):
@@ -74,7 +76,7 @@ def test_a_gpus_readings_are_exported_in_base_units_and_an_unknown_one_is_not(se
     gpu = GpuFactory(report={"values": values, "missing": {"temperature_c": "not_supported"}, "instances": []})
     who = f'gpu="{gpu.uuid}",node="{gpu.node.public_id}"'
 
-    lines = _lines()
+    lines = _lines(NODES)
 
     assert lines[f"poolhouse_gpu_power_watts{{{who}}}"] == "28.5"
     assert lines[f"poolhouse_gpu_utilization_ratio{{{who}}}"] == "0.4"
@@ -99,11 +101,11 @@ def test_a_gpu_that_cannot_be_read_has_no_readings_and_a_silent_nodes_are_not_to
     lost = GpuFactory(unread_code="gpu_is_lost", is_present=False, report={"values": {"temperature_c": 41}})
     GpuFactory(node__state="offline", report={"values": {"temperature_c": 41}})
 
-    names = [line for line in _lines() if line.startswith("poolhouse_gpu_")]
+    names = [line for line in _lines(NODES) if line.startswith("poolhouse_gpu_")]
 
     assert len(names) == 2
     assert all(lost.uuid in name for name in names)
-    assert {at for name, at in _lines().items() if name.startswith("poolhouse_gpu_readable")} == {"0.0"}
+    assert {at for name, at in _lines(NODES).items() if name.startswith("poolhouse_gpu_readable")} == {"0.0"}
 
 
 def test_a_partitioned_gpu_has_its_slices(settings):
@@ -111,7 +113,7 @@ def test_a_partitioned_gpu_has_its_slices(settings):
     slices = [{"uuid": "MIG-1", "memory_bytes": 20_937_965_568}, {"uuid": "MIG-2", "memory_bytes": None}]
     GpuFactory(report={"values": {"mig": 1}, "missing": {}, "instances": slices})
 
-    found = {name: at for name, at in _lines().items() if name.startswith("poolhouse_gpu_slice")}
+    found = {name: at for name, at in _lines(NODES).items() if name.startswith("poolhouse_gpu_slice")}
 
     assert list(found.values()) == ["2.0937965568e+10"]
     assert 'slice="MIG-1"' in next(iter(found))
@@ -123,7 +125,7 @@ def test_an_engine_tells_what_it_counts_and_nothing_else(settings):
     silent = DeploymentFactory(observed="stuck", counters={})
     DeploymentFactory(observed="stopped", counters={"prompt_tokens_total": 9})
 
-    found = {name: at for name, at in _lines().items() if name.startswith("poolhouse_engine_")}
+    found = {name: at for name, at in _lines(NODES).items() if name.startswith("poolhouse_engine_")}
 
     def of(deployment, name, more=""):
         who = f'model="{deployment.model.public_id}",node="{deployment.node.public_id}"'
@@ -142,15 +144,15 @@ def test_no_name_is_somebody_elses(settings):
     GpuFactory(report={"values": {"power_mw": 1}})
     DeploymentFactory(counters={"prompt_tokens_total": 7})
 
-    assert {name.partition("_")[0] for name in _lines()} == {"poolhouse"}
+    assert {name.partition("_")[0] for name in _lines(NODES)} == {"poolhouse"}
 
 
 def test_many_gpus_cost_no_more_queries(settings, django_assert_num_queries):
     settings.METRICS_TOKEN = ""
     GpuFactory()
     with CaptureQueriesContext(connection) as one:
-        _lines()
+        _lines(NODES)
     GpuFactory.create_batch(20)
 
     with django_assert_num_queries(len(one)):
-        _lines()
+        _lines(NODES)
