@@ -1,7 +1,8 @@
 """Runs `poolhouse-agent` and writes down what it does to the machine: `audited.py FILE ARGUMENT…`.
 
-Each line of FILE is `event<TAB>arguments`: programs started, files opened, moved or removed, addresses connected to,
-libraries loaded. Python tells an audit hook of them before they happen, and a hook cannot be taken away again.
+Each line of FILE is `event<TAB>arguments`, of those that are plain values: programs started, files opened, moved or
+removed, addresses connected to, libraries loaded. Python tells an audit hook of them before they happen, and a hook
+cannot be taken away again.
 """
 
 import os
@@ -21,7 +22,8 @@ def main() -> None:
 
     def note(event: str, arguments: tuple[Any, ...]) -> None:
         if event in _EVENTS:
-            os.write(out, f"{event}\t{arguments!r}\n".encode("utf-8", "replace"))
+            plain = tuple(one for one in arguments if isinstance(one, str | bytes | int | tuple | list | None))
+            os.write(out, f"{event}\t{plain!r}\n".encode("utf-8", "replace"))
 
     from poolhouse_agent import cli
 
