@@ -84,6 +84,7 @@ format: $(STAMP) ## Format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-requirements: ## Compile the requirements with hashes from the two pyproject.toml
+requirements: ## Compile the requirements with hashes from the two pyproject.toml; the agent's travel with its releases
 	$(COMPILE) pyproject.toml -o requirements.txt
 	$(COMPILE) pyproject.toml agent/pyproject.toml --extra demo --extra otlp --extra dev -o requirements-dev.txt
+	$(COMPILE) agent/pyproject.toml -c requirements-dev.txt -o agent/requirements.txt
