@@ -21,6 +21,7 @@ from portal.catalog.rules.rendering import bake
 from portal.catalog.rules.states import MODEL_MOVES
 from portal.catalog.rules.tokenizers import MAX_TOKENIZER_BYTES
 from portal.catalog.selectors import models as selectors
+from portal.catalog.selectors.weight_lists import has_list
 from portal.catalog.services.artefacts import add_artefact
 from portal.catalog.services.models import (
     ModelSpec,
@@ -169,7 +170,8 @@ def model(request: OperatorRequest, model_id: int) -> HttpResponse:
     """Show one model and what may be decided about it."""
     row = selectors.model_by_key(model_id)
     moves = [(word, name) for word, (name, after, *_) in _MOVES.items() if _may(row, after)]
-    return render(request, "operators/model.html", {"row": row, "moves": moves, "memory": memory_of(row)})
+    facts = {"memory": memory_of(row), "has_files": has_list(digest=row.artefact_digest)}
+    return render(request, "operators/model.html", {"row": row, "moves": moves, **facts})
 
 
 @operator_page

@@ -72,6 +72,7 @@ _ENTRIES: dict[str, list[list[tuple[str, str, str]]]] = {
             ("Providers", "operators:providers", "handshake"),
             ("Nodes", "operators:nodes", "server"),
             ("Checks", "operators:checks", "gauge"),
+            ("Engine", "operators:engines", "cpu"),
             ("Agent releases", "operators:releases", "package"),
             ("Customers", "operators:customers", "users"),
         ],

@@ -86,6 +86,7 @@ OBJECTS: dict[str, Maker] = {
     "organization:revoke-invitation": lambda world, team: {
         "invitation": InvitationFactory(organization=team.organization, invited_by=team.owner).pk
     },
+    "operators:model-files": lambda world, team: {"model_id": CatalogModelFactory(plain=True).pk},
     "operators:model-config": lambda world, team: {"model_id": CatalogModelFactory(plain=True).pk},
     "operators:model": lambda world, team: {"model_id": CatalogModelFactory(plain=True).pk},
     "operators:model-move": lambda world, team: {
