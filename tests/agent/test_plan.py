@@ -48,6 +48,24 @@ def test_every_kind_of_machine_reads_exactly_this(
     assert found == (record.FOLDER / f"{profile}.txt").read_text()
 
 
+def test_memory_that_something_else_holds_is_noted(
+    folder: Path, library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario = build.Scenario(folder / "scenario.txt", "rtx4090x2")
+    with scenario.path.open("a", encoding="ascii") as handle:
+        handle.write("gpu0.mem_used=12884901888\n")
+    monkeypatch.setenv("NVML_STUB", str(scenario.path))
+    monkeypatch.setenv("POOLHOUSE_NVML", str(library))
+
+    _, out = plan(folder, *record.WANTED)
+    status, as_json = plan(folder, "--json", *record.WANTED)
+
+    note = "12.00 GiB of GPU-00000000-0000-4000-8000-000000000001 are in use; an engine wants 21.59 GiB free"
+    assert out.splitlines()[-1] == f"note: {note} [gpu_memory_in_use]"
+    assert (status, json.loads(as_json)["notes"]) == (0, [{"code": "gpu_memory_in_use", "detail": note}])
+    jsonschema.validate(json.loads(as_json), SCHEMA)
+
+
 def test_json_keeps_to_the_published_schema(folder: Path) -> None:
     for words in (("--gpus", "3 x 4090"), ("--gpus", "3090"), ("--gpus", "4090", "--context", "8192", "--digest")):
         status, out = plan(folder, "--json", *words)

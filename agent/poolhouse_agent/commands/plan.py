@@ -46,7 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
     folder = named.path if named else Path(arguments.model)
     try:
         shape = _shape(folder, arguments.quantization)
-        gpus = planner.parse_gpus(arguments.gpus) if arguments.gpus else _present(arguments, settings)
+        found = GpuReport() if arguments.gpus else asyncio.run(_report(State(arguments.state), settings))
+        gpus = planner.parse_gpus(arguments.gpus) if arguments.gpus else _present(found)
         wish = planner.Wish(
             context=arguments.context, concurrency=arguments.concurrency, tensor_parallel=arguments.tensor_parallel,
             kv_dtype=arguments.kv_cache_dtype, utilization=settings.gpu_memory_utilization,
@@ -55,15 +56,32 @@ def run(arguments: argparse.Namespace) -> int:
     except planner.PlanError as error:
         raise AgentError(error.code, error.detail) from error
     suggestions = planner.suggest(answer, gpus=gpus, wish=wish)
-    digest = _digest(folder) if arguments.digest else ""
+    digest, notes = _digest(folder) if arguments.digest else "", _notes(found, settings.gpu_memory_utilization)
     if arguments.json:
-        terminal.say_json({**report.as_json(answer, suggestions), **({"digest": digest} if digest else {})})
+        more = {**({"notes": notes} if notes else {}), **({"digest": digest} if digest else {})}
+        terminal.say_json({**report.as_json(answer, suggestions), **more})
     else:
-        _print(answer, suggestions, digest)
+        _print(answer, suggestions)
+        for note in notes:
+            terminal.say(f"{terminal.coloured('note', 'warn')}: {note['detail']} [{note['code']}]")
+        if digest:
+            terminal.say(f"digest of the folder: {digest}")
     return 0 if answer.fits else 1
 
 
-def _print(answer: planner.Plan, suggestions: Sequence[planner.Suggestion], digest: str) -> None:
+def _notes(found: GpuReport, utilization: float) -> list[dict[str, str]]:
+    """What keeps an engine from starting though the plan fits: its share of a GPU must be free then."""
+    notes = []
+    for gpu in found.gpus:
+        total, used = gpu.get("memory_bytes") or 0, gpu.get("values", {}).get("memory_used_bytes") or 0
+        if used > total * (1 - utilization):
+            share = f"{total * utilization / planner.GIB:.2f}"
+            detail = f"{used / planner.GIB:.2f} GiB of {gpu['uuid']} are in use; an engine wants {share} GiB free"
+            notes.append({"code": "gpu_memory_in_use", "detail": detail})
+    return notes
+
+
+def _print(answer: planner.Plan, suggestions: Sequence[planner.Suggestion]) -> None:
     terminal.say(terminal.coloured(report.verdict(answer), "ok" if answer.fits else "fail"))
     terminal.say(report.model_line(answer.shape))
     terminal.say("memory of one GPU, GiB:")
@@ -76,8 +94,6 @@ def _print(answer: planner.Plan, suggestions: Sequence[planner.Suggestion], dige
     if suggestions:
         terminal.say("what fits instead:")
         terminal.table([("-", line) for line in report.suggestion_lines(suggestions)])
-    if digest:
-        terminal.say(f"digest of the folder: {digest}")
 
 
 def _shape(path: Path, quantization: str) -> planner.ModelShape:
@@ -104,8 +120,7 @@ def _weight_bytes(path: Path) -> int:
         return 0
 
 
-def _present(arguments: argparse.Namespace, settings: config.Config) -> list[planner.Gpu]:
-    found = asyncio.run(_report(State(arguments.state), settings))
+def _present(found: GpuReport) -> list[planner.Gpu]:
     unfit = {str(error["detail"]) for error in found.errors if error["code"] in gpu_faults.UNFIT}
     gpus = [gpu for gpu in found.gpus if str(gpu["uuid"]) not in unfit and gpu.get("memory_bytes")]
     if not gpus:

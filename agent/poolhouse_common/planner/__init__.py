@@ -8,7 +8,7 @@ answer.fits, answer.reasons, answer.tensor_parallel, answer.max_concurrency, sug
 from poolhouse_common.planner.budget import Budget, Load
 from poolhouse_common.planner.config import MAX_CONFIG_BYTES, parse_config, read_shape, recast, requantized
 from poolhouse_common.planner.errors import ConfigRefused, GpusRefused, PlanError
-from poolhouse_common.planner.gpus import MAX_GPUS, Gpu, GpuKind, default_kinds, find_kind, kind_of, parse_gpus
+from poolhouse_common.planner.gpus import GIB, MAX_GPUS, Gpu, GpuKind, default_kinds, find_kind, kind_of, parse_gpus
 from poolhouse_common.planner.plan import Plan, Wish, plan
 from poolhouse_common.planner.reasons import Reason
 from poolhouse_common.planner.roofline import Speed, speed_of
@@ -16,6 +16,7 @@ from poolhouse_common.planner.shape import ModelShape
 from poolhouse_common.planner.suggestions import Suggestion, suggest
 
 __all__ = [
+    "GIB",
     "MAX_CONFIG_BYTES",
     "MAX_GPUS",
     "Budget",
