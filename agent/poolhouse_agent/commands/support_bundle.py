@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from poolhouse_agent import config, terminal
+from poolhouse_agent.errors import ConfigError
 from poolhouse_agent.state import State
 from poolhouse_agent.support import bundle
 
@@ -44,6 +45,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _write(path: Path, content: bytes) -> None:
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)
+    """Write a file of the caller's own, never through a link that somebody put there. Raises ConfigError."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+    except OSError as error:
+        raise ConfigError("state_unwritable", f"{path}: {error.strerror}; choose a place with --output") from None
