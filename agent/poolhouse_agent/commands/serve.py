@@ -6,6 +6,7 @@ import os
 
 from poolhouse_agent import config, logs, runtime
 from poolhouse_agent.state import State
+from poolhouse_agent.units import untraced
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -18,6 +19,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 def run(arguments: argparse.Namespace) -> int:
     """Run the agent. Raises AgentError."""
     logs.configure(as_json=arguments.json)
+    untraced.within_service(os.environ)
     state = State(arguments.state)
     state.create()
     settings = config.load(arguments.config, environ=os.environ)

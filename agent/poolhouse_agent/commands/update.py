@@ -74,7 +74,7 @@ def wanted(state: State) -> str:
         value = state.read(applying.WANTED) or {}
     except ConfigError:
         return ""
-    version = value.get("version") if isinstance(value, dict) else ""
+    version = value.get("version")
     return version if isinstance(version, str) else ""
 
 
