@@ -50,10 +50,9 @@ def opened(arguments: argparse.Namespace) -> Rulebook:
 
 
 def change(before: Rulebook, changes: Mapping[str, Any]) -> Rulebook:
-    """Set rules (None takes one back), once all of them are good. Raises ConfigError."""
+    """Set rules, once all of them are good; None gives way to the configuration again. Raises ConfigError."""
     merged = {**before.book.set, **changes}
-    kept = {name: value for name, value in merged.items() if value is not None or name in before.table}
-    after = Book(kept, before.book.pause)
+    after = Book({name: value for name, value in merged.items() if value is not None}, before.book.pause)
     checked = Rulebook(before.state, before.table, after, book.merged(before.table, after, where="this command"))
     book.store(before.state, after)
     return checked
