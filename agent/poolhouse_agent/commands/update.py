@@ -71,10 +71,10 @@ def _surroundings(state: State) -> Surroundings:
 def wanted(state: State) -> str:
     """Return the version that the agent asked for, or an empty text."""
     try:
-        value = state.read(applying.WANTED) or {}
+        value: object = state.read(applying.WANTED)
     except ConfigError:
         return ""
-    version = value.get("version")
+    version = value.get("version") if isinstance(value, dict) else ""
     return version if isinstance(version, str) else ""
 
 
