@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from poolhouse_agent.owner.power import FILE, Limit, PowerKeeper
 from poolhouse_agent.state import State
+from poolhouse_agent.units import render
+from poolhouse_agent.units.render import Place
 
 from tests.fakes.nvml import build
 
@@ -143,3 +145,11 @@ async def test_what_could_not_be_asked_is_asked_again(
     await keeper.hold(280)
 
     assert limits() == [280, 280]
+
+
+def test_the_service_sets_it_before_the_agent_starts_and_puts_it_back_after(tmp_path: Path) -> None:
+    unit = render.unit_files(Place(tmp_path / "agent.toml", tmp_path / "state"), environ={})[render.AGENT].splitlines()
+
+    words = f"--config {tmp_path}/agent.toml --state {tmp_path}/state power"
+    assert [line.endswith(f"{words} apply") for line in unit if line.startswith("ExecStartPre=-+")] == [True]
+    assert [line.endswith(f"{words} restore") for line in unit if line.startswith("ExecStopPost=-+")] == [True]
