@@ -38,9 +38,9 @@ class Trial:
     def start(self, *arguments: object, nodes: int) -> subprocess.Popen[bytes]:
         """Start a fleet that joins with new tokens where it must."""
         tokens = self.folder / "tokens"
-        tokens.write_text("\n".join(self._token() for _ in range(nodes)), encoding="ascii")
+        tokens.write_text("\n".join(self.token() for _ in range(nodes)), encoding="ascii")
         given = ["--nodes", nodes, "--tokens-file", tokens, "--ramp", 1, "--duration", "5m", "--json", *arguments]
-        return processes.start(self._argv(*given), log=self.log, environ=self._environ())
+        return processes.start(self._argv(*given), log=self.log, environ=self.environ())
 
     @property
     def log(self) -> Path:
@@ -58,7 +58,7 @@ class Trial:
         done = subprocess.run(
             self._argv("--retire", "--json"),
             check=False,
-            env=self._environ(),
+            env=self.environ(),
             capture_output=True,
             text=True,
             timeout=60,
@@ -88,10 +88,12 @@ class Trial:
         command = [sys.executable, "-m", "poolhouse_agent", "simulate", *where, *arguments]
         return [str(part) for part in command]
 
-    def _environ(self) -> dict[str, str]:
+    def environ(self) -> dict[str, str]:
+        """What agents are told."""
         return self.gateway.environment() | {"PYTHONPATH": f"{Path.cwd()}:{Path.cwd() / 'agent'}"}
 
-    def _token(self) -> str:
+    def token(self) -> str:
+        """Return a new enrolment token."""
         made = enrolment.create_token(
             provider=self.provider, label="fleet", created_by=None, actor=SYSTEM_ACTOR, now=clock.now()
         )
