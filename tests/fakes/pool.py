@@ -190,6 +190,7 @@ class Pool:
         self.tunnels: list[Tunnel] = []
         self.refuse: dict[str, tuple[int, str]] = {}
         self.raw: dict[str, web.Response] = {}
+        self.weights: dict[str, Any] | None = None
         self.generation = 0
         self._nonces: set[str] = set()
         self._bearers: set[str] = set()
@@ -203,6 +204,7 @@ class Pool:
             web.post("/agent/v1/session/challenge", self._challenge),
             web.post("/agent/v1/session", self._session),
             web.post("/agent/v1/heartbeat", self._heartbeat),
+            web.post("/agent/v1/weights", self._weights),
             web.post("/agent/v1/checks/report", self._report),
             web.post("/agent/v1/checks/echo", self._echo),
             web.get("/agent/v1/tunnel", self._tunnel),
@@ -319,6 +321,11 @@ class Pool:
     async def _echo(self, request: web.Request) -> web.Response:
         body = await request.json()
         return web.json_response({"padding": "0" * body["answer_characters"]})
+
+    async def _weights(self, request: web.Request) -> web.Response:
+        if request.headers.get("authorization", "").removeprefix("Bearer ") not in self._bearers:
+            return _error(401, "session_expired")
+        return _error(404, "weights_unknown") if self.weights is None else web.json_response(self.weights)
 
     async def _tunnel(self, request: web.Request) -> web.StreamResponse:
         if request.headers.get("authorization", "").removeprefix("Bearer ") not in self._bearers:

@@ -62,7 +62,7 @@ async def test_a_real_vllm_from_start_to_stop(tmp_path: Path, vllm_program: str,
             async with asyncio.timeout(START_S):
                 await tunnel.until(lambda: is_ready(tunnel), START_S)
             leader = json.loads((state.engines / "dep_1" / "process.json").read_text())["pid"]
-            assert len(processes.members(leader)) >= 2
+            assert len(processes.session_members(leader)) >= 2
             await streams_like_the_transcripts(tunnel)
             await answers_plain_requests(tunnel)
             await refuses_what_is_wrong(tunnel)
@@ -74,7 +74,7 @@ async def test_a_real_vllm_from_start_to_stop(tmp_path: Path, vllm_program: str,
                 while agent.deployments.reports():
                     await asyncio.sleep(0.2)
 
-    assert processes.members(leader) == []
+    assert processes.session_members(leader) == []
     assert not (state.engines / "dep_1" / "process.json").exists()
 
 

@@ -43,7 +43,8 @@ _SUSPECT_AFTER = 2
 # What another start will not cure: wait for the owner or the portal to change something.
 _LASTING = frozenset({
     "engine_argument_refused", "simulated_engine_refused", "external_engine_unset", "config_invalid", "engine_missing",
-    "weights_missing", "weights_mismatch", "weights_unsafe", "context_does_not_fit", "tensor_parallel_invalid",
+    "weights_missing", "weights_mismatch", "weights_damaged", "weights_unsafe", "quantization_unsupported",
+    "context_does_not_fit", "tensor_parallel_invalid",
     "engine_version_unsupported", "engine_version_missing", "architecture_unsupported", "driver_mismatch",
     "compute_capability_too_low", "needs_reboot", "mig_enabled", "gpu_suspect", "gpu_not_listed", "disk_full",
     "download_refused", "download_disabled", "container_image_missing",

@@ -10,11 +10,11 @@ from poolhouse_agent.errors import EngineError
 
 
 def commands(version: str, folder: Path) -> list[list[str]]:
-    """What is run: a venv, and vLLM from built packages alone, so that nothing of a package's runs at installation."""
-    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
+    """What is run: a venv, and vLLM from built packages alone, so that nothing of a package runs when it is installed."""
+    pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "--disable-pip-version-check"]
     return [
-        [sys.executable, "-m", "venv", "--clear", str(folder)],
-        [*pip, "--only-binary", ":all:", f"vllm=={version}"],
+        [sys.executable, "-m", "venv", "--clear", "--without-pip", str(folder)],
+        [*pip, "install", "--no-input", "--only-binary", ":all:", f"vllm=={version}"],
     ]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from poolhouse_agent.config import Config, ModelFolder
 from poolhouse_agent.engine import versions
 from poolhouse_agent.state import State
+from poolhouse_common import artefacts
 from poolhouse_common.artefacts import folder_digest
 
 from tests.fakes.pool import desired
@@ -44,6 +45,18 @@ class Machine:
         """How the version was started last."""
         found: dict[str, Any] = json.loads((self.folders[version] / "started.json").read_text(encoding="utf-8"))
         return found
+
+    def starts(self, version: str = "0.32.0") -> list[dict[str, Any]]:
+        """How the version was started each time."""
+        lines = (self.folders[version] / "starts.jsonl").read_text(encoding="utf-8").splitlines()
+        return [json.loads(line) for line in lines]
+
+    def listed(self) -> list[dict[str, str]]:
+        """The weights' files as the portal lists them."""
+        return [
+            {"path": name, "sha256": artefacts.file_digest(path)}
+            for name, path in artefacts.artefact_files(self.weights)
+        ]
 
     def worker(self, version: str = "0.32.0") -> int:
         """The process that the version started beside itself."""

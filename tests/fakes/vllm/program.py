@@ -13,7 +13,10 @@ import json, os, pathlib, signal, subprocess, sys, time
 folder = pathlib.Path({folder!r})
 note = {{"argv": sys.argv[1:], "environ": dict(os.environ), "pid": os.getpid()}}
 (folder / "started.json").write_text(json.dumps(note))
-if (folder / "log.txt").exists():
+with (folder / "starts.jsonl").open("a") as starts:
+    starts.write(json.dumps(note) + "\\n")
+fits = (folder / "fits").read_text() if (folder / "fits").exists() else None
+if (folder / "log.txt").exists() and fits not in sys.argv:
     print((folder / "log.txt").read_text(), flush=True)
     sys.exit(1)
 while (folder / "wait").exists():
