@@ -20,7 +20,7 @@ BODY_TIMEOUT_S: Final = 30.0
 WRITE_TIMEOUT_S: Final = 30.0
 _MAX_CLIENT_ID: Final = 128
 _JSON: Final = (b"content-type", b"application/json")
-DEPARTURE: Final = "poolhouse.departure"
+LINE: Final = "poolhouse.line"  # the extension of the ASGI scope that holds the connection itself
 
 Message = dict[str, Any]
 HeaderList = list[tuple[bytes, bytes]]
@@ -65,12 +65,20 @@ class Departure:
             listener()
 
 
+class Line(Protocol):
+    """The connection that a request came on."""
+
+    departure: Departure
+
+    def put(self, piece: bytes) -> bool: ...  # writes a piece of a body that has begun; False where that has to wait
+
+
 class Exchange:
     """What admission and relay see of the connection. One object a request."""
 
     __slots__ = (
-        "_departure",
         "_interrupts",
+        "_line",
         "_promised",
         "_receive",
         "_send",
@@ -118,7 +126,7 @@ class Exchange:
         self._promised: Headers = ()
         self._receive = receive
         self._send = send
-        self._departure: Departure | None = scope.get("extensions", {}).get(DEPARTURE)
+        self._line: Line | None = scope.get("extensions", {}).get(LINE)
         self._watch: asyncio.Task[None] | None = None
         self._interrupts: Interruptible | None = None
 
@@ -155,8 +163,8 @@ class Exchange:
 
     def watch(self) -> None:
         """From now on, notice when the customer leaves. The body has been read."""
-        if self._departure is not None:
-            self._departure.tell(self._leave)
+        if self._line is not None:
+            self._line.departure.tell(self._leave)
         else:
             self._watch = asyncio.get_running_loop().create_task(self._until_gone())
 
@@ -174,8 +182,8 @@ class Exchange:
 
     def stop_watching(self) -> None:
         """End the watch."""
-        if self._departure is not None:
-            self._departure.forget(self._leave)
+        if self._line is not None:
+            self._line.departure.forget(self._leave)
         if self._watch is not None:
             self._watch.cancel()
 
@@ -203,6 +211,8 @@ class Exchange:
 
     async def write(self, body: bytes, *, has_more: bool = True) -> None:
         """Send a piece of the body within the slow reader's deadline. Raises CustomerGone."""
+        if has_more and body and self._line is not None and not self.is_gone and self._line.put(body):
+            return
         await self._write({"type": "http.response.body", "body": body, "more_body": has_more})
 
     async def answer(self, status: int, value: object, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:

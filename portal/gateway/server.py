@@ -9,31 +9,39 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from portal.core import ids
 from portal.gateway.asgi import application
 from portal.gateway.errors import INVALID_REQUEST, ApiError
-from portal.gateway.exchange import DEPARTURE, MAX_HEADER_BYTES, Departure, headers_too_large
+from portal.gateway.exchange import LINE, MAX_HEADER_BYTES, Departure, headers_too_large
 from portal.gateway.tunnel.socket import BoundedWebSocket
 
 _MAX_URL_BYTES: Final = 8_192
 
 
 class BoundedHttp(HttpToolsProtocol):
-    """HTTP/1.1 whose headers are counted while they arrive, before they are kept."""
+    """HTTP/1.1 whose headers are counted while they arrive, before they are kept. It is the `Line` of its requests."""
 
     _header_bytes = 0
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._departure = Departure()
+        self.departure = Departure()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the requests that run on it."""
         super().connection_lost(exc)
-        self._departure.come()
+        self.departure.come()
 
     def on_message_begin(self) -> None:
         """Begin to count."""
         self._header_bytes = 0
         super().on_message_begin()
-        self.scope["extensions"] = {DEPARTURE: self._departure}  # type: ignore[dict-item]  # ours alone: an object
+        self.scope["extensions"] = {LINE: self}  # type: ignore[dict-item]  # ours alone: an object
+
+    def put(self, piece: bytes) -> bool:
+        """Write a piece of a body in chunks at once; False where it has to wait, or no such body has begun."""
+        cycle = self.cycle
+        if not cycle.chunked_encoding or cycle.disconnected or cycle.response_complete or self.flow.write_paused:
+            return False
+        self.transport.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+        return True
 
     def on_url(self, url: bytes) -> None:
         """Take a piece of the URL."""

@@ -1,15 +1,11 @@
 """A node's tunnel as this process holds it: the WebSocket's writer, the streams and what the agent says it runs."""
 
 import time
-from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from portal.gateway.deadlines import within
 from portal.gateway.tunnel import frames
 from portal.gateway.tunnel.streams import Mux, NodeStream, TunnelLost
-
-Message = dict[str, Any]
-AsgiSend = Callable[[Message], Coroutine[Any, Any, None]]
 
 _WRITE_TIMEOUT_S: Final = 10.0
 _CLOSE_TIMEOUT_S: Final = 2.0
@@ -23,10 +19,23 @@ class BodyTooLarge(Exception):
     """The node's agent does not take bodies of this size: it is older than BODY frames."""
 
 
+class Line(Protocol):
+    """The connection to the agent. `write` and `drain` raise OSError where it has ended."""
+
+    @property
+    def is_full(self) -> bool: ...  # whether what was written waits for the agent to take it
+
+    async def drain(self) -> None: ...
+
+    def write(self, message: bytes) -> None: ...
+
+    async def close(self, code: int, reason: str) -> None: ...
+
+
 class NodeTunnel:
     """One node's tunnel in this process."""
 
-    def __init__(self, *, node_id: int, node_public_id: str, generation: int, send: AsgiSend) -> None:
+    def __init__(self, *, node_id: int, node_public_id: str, generation: int, line: Line) -> None:
         self.node_id = node_id
         self.node_public_id = node_public_id
         self.generation = generation
@@ -35,7 +44,7 @@ class NodeTunnel:
         self.max_body_bytes = frames.PLAIN_BODY_BYTES
         self.mux = Mux(self._write)
         self.connected_at = time.monotonic()
-        self._send = send
+        self._line = line
         self._is_closed = False
         self._statuses = _STATUSES_AT_ONCE
         self._status_at = self.connected_at
@@ -84,6 +93,17 @@ class NodeTunnel:
                 ready[row["model"]] = min(concurrency, _MAX_CONCURRENCY)
         self.ready_models = ready
 
+    def take(self, message: bytes) -> bool:
+        """Take one message of the agent's; return whether it said what it runs. Raises ProtocolError."""
+        kind, stream, payload = frames.unpack(message)
+        if stream:
+            self.mux.receive(kind, stream, payload)
+            return False
+        if kind != frames.STATUS:
+            raise frames.ProtocolError(f"frame {kind:#04x} does not belong on stream 0")
+        self.note_status(frames.parse_object(payload))
+        return True
+
     async def go_away(self) -> None:
         """Tell the agent that no new requests come, so that it connects elsewhere once its streams have ended."""
         self.is_draining = True
@@ -96,7 +116,7 @@ class NodeTunnel:
         self._is_closed = True
         self.mux.lose()
         try:
-            await within(_CLOSE_TIMEOUT_S, self._send({"type": "websocket.close", "code": code, "reason": reason}))
+            await within(_CLOSE_TIMEOUT_S, self._line.close(code, reason))
         except (TimeoutError, OSError, RuntimeError):
             return  # the socket is gone already, which is what was wanted
 
@@ -104,7 +124,9 @@ class NodeTunnel:
         if self._is_closed:
             raise TunnelLost("the tunnel is closed")
         try:
-            await within(_WRITE_TIMEOUT_S, self._send({"type": "websocket.send", "bytes": message}))
-        except (TimeoutError, OSError, RuntimeError) as error:
+            if self._line.is_full:
+                await within(_WRITE_TIMEOUT_S, self._line.drain())
+            self._line.write(message)
+        except (TimeoutError, OSError) as error:
             self.mux.lose()
             raise TunnelLost("the node does not take what is written to it") from error

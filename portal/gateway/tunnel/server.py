@@ -12,8 +12,9 @@ from portal.core.errors import DomainError
 from portal.gateway.evidence import EvidenceLog
 from portal.gateway.threads import DatabaseThreads
 from portal.gateway.tunnel import frames
-from portal.gateway.tunnel.connection import AsgiSend, Message, NodeTunnel
+from portal.gateway.tunnel.connection import NodeTunnel
 from portal.gateway.tunnel.hub import TunnelHub
+from portal.gateway.tunnel.socket import TUNNEL, BoundedWebSocket
 from portal.gateway.tunnel.streams import TunnelLost
 from portal.nodes.services import sessions
 
@@ -22,9 +23,9 @@ log = logging.getLogger(__name__)
 _HELLO_TIMEOUT_S: Final = 10.0
 _PROTOCOL: Final = 1
 _MAX_TOKEN_BYTES: Final = 512
-# After so many messages at one go the reader lets everybody else have a turn.
-_MESSAGES_A_TURN: Final = 256
 
+Message = dict[str, Any]
+AsgiSend = Callable[[Message], Awaitable[None]]
 Receive = Callable[[], Awaitable[Message]]
 
 
@@ -42,8 +43,9 @@ class TunnelServer:
         if self._hub.is_draining:
             await _refuse(send, frames.CLOSE_RESTART, "this process restarts")
             return
+        socket: BoundedWebSocket = scope["extensions"][TUNNEL]
         try:
-            tunnel = await self._authenticate(scope, send)
+            tunnel = await self._authenticate(scope, socket)
         except DomainError as error:
             is_superseded = isinstance(error, sessions.SessionSuperseded)
             code = frames.CLOSE_SUPERSEDED if is_superseded else frames.CLOSE_SESSION_INVALID
@@ -53,18 +55,18 @@ class TunnelServer:
             await _refuse(send, frames.CLOSE_RESTART, "sessions cannot be checked now")
             return
         await send({"type": "websocket.accept"})
-        await self._run(tunnel, receive)
+        await self._run(tunnel, socket, receive)
 
-    async def _authenticate(self, scope: dict[str, Any], send: AsgiSend) -> NodeTunnel:
+    async def _authenticate(self, scope: dict[str, Any], socket: BoundedWebSocket) -> NodeTunnel:
         identity = await self._threads.run(sessions.authenticate, token=_session_token(scope), now=clock.now())
         return NodeTunnel(
             node_id=identity.node_id,
             node_public_id=identity.node_public_id,
             generation=identity.generation,
-            send=send,
+            line=socket,
         )
 
-    async def _run(self, tunnel: NodeTunnel, receive: Receive) -> None:
+    async def _run(self, tunnel: NodeTunnel, socket: BoundedWebSocket, receive: Receive) -> None:
         where = {"node": tunnel.node_public_id, "generation": tunnel.generation}
         try:
             async with asyncio.timeout(_HELLO_TIMEOUT_S):
@@ -73,7 +75,7 @@ class TunnelServer:
                 await tunnel.close(frames.CLOSE_SUPERSEDED, "a newer session of this node has begun")
                 return
             log.info("tunnel.opened", extra=where)
-            await _read(tunnel, receive, self._hub.changed)
+            await _read(tunnel, socket, receive, self._hub.changed)
         except frames.ProtocolError as error:
             log.warning("tunnel.protocol_error", extra={**where, "reason": str(error)})
             self._evidence.note(node_id=tunnel.node_id, rule=error.rule, detail=str(error))
@@ -105,22 +107,15 @@ async def _greet(tunnel: NodeTunnel, receive: Receive) -> None:
     tunnel.greet(hello)
 
 
-async def _read(tunnel: NodeTunnel, receive: Receive, changed: Callable[[int], None]) -> None:
-    # No deadline of its own: the server's WebSocket pings end a connection that has gone silent.
-    left = _MESSAGES_A_TURN
-    while True:
-        kind, stream, payload = frames.unpack(await _message(receive))
-        if stream:
-            tunnel.mux.receive(kind, stream, payload)
-        elif kind == frames.STATUS:
-            tunnel.note_status(frames.parse_object(payload))
+async def _read(tunnel: NodeTunnel, socket: BoundedWebSocket, receive: Receive, changed: Callable[[int], None]) -> None:
+    def take(message: bytes) -> None:
+        if tunnel.take(message):
             changed(tunnel.node_id)
-        else:
-            raise frames.ProtocolError(f"frame {kind:#04x} does not belong on stream 0")
-        left -= 1
-        if not left:
-            left = _MESSAGES_A_TURN
-            await asyncio.sleep(0)
+
+    socket.deliver(take)
+    # No deadline of its own: the server's WebSocket pings end a connection that has gone silent.
+    while True:
+        await _message(receive)
 
 
 async def _message(receive: Receive) -> bytes:

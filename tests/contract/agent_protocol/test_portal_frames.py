@@ -9,6 +9,7 @@ import pytest
 from portal.gateway.tunnel import frames
 from portal.gateway.tunnel.connection import NodeTunnel
 from tests.contract.agent_protocol.goldens import FOLDER
+from tests.fakes.line import HandingLine
 
 FRAMES: list[dict[str, Any]] = json.loads((FOLDER / "tunnel_frames.json").read_text(encoding="utf-8"))
 
@@ -84,7 +85,7 @@ def test_a_size_that_is_no_number_breaks_the_protocol(most: object) -> None:
 
 
 def _tunnel() -> NodeTunnel:
-    async def send(message: dict[str, Any]) -> None:
-        raise AssertionError(f"nothing is sent here: {message}")
+    def send(message: bytes) -> None:
+        raise AssertionError(f"nothing is sent here: {message!r}")
 
-    return NodeTunnel(node_id=1, node_public_id="node_1", generation=1, send=send)
+    return NodeTunnel(node_id=1, node_public_id="node_1", generation=1, line=HandingLine(send))

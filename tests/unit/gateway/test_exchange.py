@@ -8,7 +8,21 @@ import pytest
 
 from portal.gateway import exchange
 from portal.gateway.errors import ApiError, invalid
-from portal.gateway.exchange import DEPARTURE, CustomerGone, Departure, Exchange
+from portal.gateway.exchange import LINE, CustomerGone, Departure, Exchange
+
+
+class _Connection:
+    """What the server lends a request of its connection, full until it is emptied."""
+
+    def __init__(self, departure: Departure) -> None:
+        self.departure = departure
+        self.is_full = False
+        self.pieces: list[bytes] = []
+
+    def put(self, piece: bytes) -> bool:
+        if not self.is_full:
+            self.pieces.append(piece)
+        return not self.is_full
 
 
 class _Line:
@@ -18,7 +32,8 @@ class _Line:
         self.written: list[dict[str, Any]] = []
         scope: dict[str, Any] = {"method": "POST", "path": "/v1/completions", "query_string": b"", "headers": []}
         if departure is not None:
-            scope["extensions"] = {DEPARTURE: departure}
+            self.connection = _Connection(departure)
+            scope["extensions"] = {LINE: self.connection}
         self.exchange = Exchange(scope, self._receive, self._send)
 
     @property
@@ -90,6 +105,20 @@ async def test_a_customer_who_leaves_interrupts_his_reader_and_gets_nothing_more
     with pytest.raises(CustomerGone):
         await line.exchange.write(b"late")
     assert line.written == []
+
+
+async def test_pieces_go_the_short_way_while_the_connection_takes_them() -> None:
+    line = _Line(Departure())
+    line.exchange.watch()
+
+    await line.exchange.write(b"one")
+    line.connection.is_full = True
+    await line.exchange.write(b"two")
+    line.connection.is_full = False
+    await line.exchange.write(b"end", has_more=False)
+
+    assert line.connection.pieces == [b"one"]
+    assert [(m["body"], m["more_body"]) for m in line.written] == [(b"two", True), (b"end", False)]
 
 
 async def test_one_who_left_before_the_watch_began_is_noticed_too() -> None:

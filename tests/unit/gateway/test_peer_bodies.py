@@ -12,6 +12,7 @@ from portal.gateway.tunnel.connection import NodeTunnel
 from portal.gateway.tunnel.peer_client import PeerLinks
 from portal.gateway.tunnel.peer_server import PeerServer
 from portal.gateway.tunnel.streams import NodeStream
+from tests.fakes.line import HandingLine
 
 KEY = b"k" * 32
 BODY = b"x" * 2_000_000
@@ -22,14 +23,14 @@ class _Node:
 
     def __init__(self) -> None:
         self.got: list[tuple[int, int, bytes]] = []
-        self.tunnel = NodeTunnel(node_id=7, node_public_id="node_7", generation=1, send=self._take)
+        self.tunnel = NodeTunnel(node_id=7, node_public_id="node_7", generation=1, line=HandingLine(self._take))
         self.tunnel.max_body_bytes = frames.MAX_BODY_BYTES
 
     def local(self, node_id: int) -> NodeTunnel | None:
         return self.tunnel if node_id == self.tunnel.node_id else None
 
-    async def _take(self, message: dict[str, Any]) -> None:
-        self.got.append(frames.unpack(message["bytes"]))
+    def _take(self, message: bytes) -> None:
+        self.got.append(frames.unpack(message))
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
@@ -18,6 +17,7 @@ from portal.gateway.tunnel.peer_server import PeerServer
 from portal.gateway.tunnel.peer_tls import PeerTls
 from portal.gateway.tunnel.streams import TunnelLost
 from tests.fakes.authority import Authority
+from tests.fakes.line import HandingLine
 
 KEY = peer_wire.derive_key("the pool's secret")
 REQUEST = frames.pack_request({"path": "/v1/chat/completions"}, b"{}")
@@ -27,13 +27,13 @@ class _Tunnels:
     """One tunnel, whose node answers each request with HEAD, its node id and END."""
 
     def __init__(self) -> None:
-        self._tunnel = NodeTunnel(node_id=7, node_public_id="node_7", generation=1, send=self._answer)
+        self._tunnel = NodeTunnel(node_id=7, node_public_id="node_7", generation=1, line=HandingLine(self._answer))
 
     def local(self, node_id: int) -> NodeTunnel | None:
         return self._tunnel if node_id == 7 else None
 
-    async def _answer(self, message: dict[str, Any]) -> None:
-        kind, stream, _ = frames.unpack(message["bytes"])
+    def _answer(self, message: bytes) -> None:
+        kind, stream, _ = frames.unpack(message)
         if kind == frames.REQUEST:
             for sent, payload in ((frames.HEAD, b"{}"), (frames.DATA, b"node 7"), (frames.END, b"{}")):
                 self._tunnel.mux.receive(sent, stream, payload)
