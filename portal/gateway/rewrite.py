@@ -63,9 +63,7 @@ def take_claim(value: dict[str, Any], claim: Claim) -> None:
 
 
 def take_event_claim(value: dict[str, Any], claim: Claim) -> None:
-    """Keep the counts of one event. One without choices closes the counts; `choices` may be left out of it."""
-    if value.get("usage") is None:
-        return
+    """Keep the counts of an event with `usage`. One without choices closes the counts; `choices` may be left out."""
     take_claim(value, claim)
     if value.get("choices"):
         return
@@ -214,9 +212,8 @@ def _are_octets(value: object) -> bool:
 
 
 def _count(value: object, known: int | None, claim: Claim) -> int | None:
-    if value is None:
-        return known
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MAX_COUNT:
+    if type(value) is int and 0 <= value <= _MAX_COUNT:
+        return value
+    if value is not None:
         claim.note(_NO_COUNT)
-        return known
-    return value
+    return known

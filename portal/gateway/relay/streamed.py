@@ -7,7 +7,7 @@ from portal.gateway import failures, rewrite, sse
 from portal.gateway.contracts import Attempt, Settled
 from portal.gateway.dialects.base import Choices, StreamDialect
 from portal.gateway.dialects.chat import ChatDialect
-from portal.gateway.failures import Ending
+from portal.gateway.failures import Ending, NodeFailed
 from portal.gateway.relay.calls import Call, Settle
 from portal.gateway.relay.upstream import Upstream
 from portal.gateway.tunnel.streams import NodeSilent
@@ -56,12 +56,14 @@ class _Carried:
         self._held: list[Choices] = []
         self._events = 0
         self._bytes_left = call.longest_bytes
-        self._longest_s = call.longest_s
+        self._most_events = call.facts.output_bound_tokens + _MAX_EVENTS_BESIDE_TOKENS
+        self._most_bytes = call.facts.output_bound_tokens * _MAX_TOKEN_BYTES
         self._is_done = False
         self._has_written = False
         self._has_moved = False
-        self._dispatched = self._moved_at = time.monotonic()
-        self._waited_before_s = call.exchange.waited_s
+        now = time.monotonic()
+        self._stage_ends_at = now + call.facts.model.first_token_timeout_s
+        self._whole_ends_at = now + call.longest_s - call.exchange.waited_s
         self._text_event = dialect.text if isinstance(dialect, ChatDialect) else None
 
     async def run(self) -> None:
@@ -94,31 +96,30 @@ class _Carried:
         now = time.monotonic()  # the one look at the clock a frame; what happened since the last one is dated by it
         if self._has_written:
             self._call.heard_at, self._has_written = now, False
-        if self._has_moved:
-            self._moved_at, self._has_moved = now, False
+        if self._has_moved and self._attempt.first_token_at is not None:
+            self._stage_ends_at = now + self._call.pace.idle_s
+        self._has_moved = False
         while True:
-            left_s = self._left_s(now)
-            quiet_s = self._call.pace.keep_alive_s - (now - self._call.heard_at)
-            if quiet_s <= 0:
+            # A customer who reads slowly holds his node up: that time is not the node's.
+            whole_ends_at = self._whole_ends_at + self._call.exchange.waited_s
+            if now >= self._stage_ends_at or now >= whole_ends_at:
+                raise self._overdue(now)
+            quiet_until = self._call.heard_at + self._call.pace.keep_alive_s
+            if now >= quiet_until:
                 await self._keep_alive()
-                quiet_s = self._call.pace.keep_alive_s
+                quiet_until = now + self._call.pace.keep_alive_s
             try:
-                return await self._upstream.read(min(left_s, quiet_s))
+                return await self._upstream.read(min(quiet_until, self._stage_ends_at, whole_ends_at) - now)
             except NodeSilent:
                 now = time.monotonic()
 
-    def _left_s(self, now: float) -> float:
-        """Return how long to wait for the stage that is under way, and for all. Raises NodeFailed when it is over."""
-        since, limit_s, stage = self._moved_at, self._call.pace.idle_s, "idle"
+    def _overdue(self, now: float) -> NodeFailed:
+        stage, limit_s = "idle", self._call.pace.idle_s
         if self._attempt.first_token_at is None:
-            since, limit_s, stage = self._dispatched, float(self._call.facts.model.first_token_timeout_s), "first_token"
-        left_s = limit_s - (now - since)
-        # A customer who reads slowly holds his node up: that time is not the node's.
-        waited_s = self._call.exchange.waited_s - self._waited_before_s
-        whole_s = self._longest_s - (now - self._dispatched - waited_s)
-        if left_s > 0 and whole_s > 0:
-            return min(left_s, whole_s)
-        raise failures.silent(stage if left_s <= 0 else "total", events=self._events, seconds=int(now - since))
+            stage, limit_s = "first_token", float(self._call.facts.model.first_token_timeout_s)
+        since = self._stage_ends_at - limit_s
+        is_stage = now >= self._stage_ends_at
+        return failures.silent(stage if is_stage else "total", events=self._events, seconds=int(now - since))
 
     async def _keep_alive(self) -> None:
         lead = await _begin(self._call, self._dialect)
@@ -130,19 +131,18 @@ class _Carried:
         fresh: list[Choices | bytes] = []
         texts: list[tuple[int, str]] = []
         finished = 0
+        names, text_event = self._call.names, self._text_event
         self._has_moved = bool(events) or self._has_moved
         for data in events:
             if data == sse.DONE:
                 self._is_done = True
                 continue
-            if self._is_done:
-                raise failures.broke("event_after_done")
             value = self._parse(data)
-            if self._text_event is not None and (text := rewrite.plain_text(value, self._call.names)) is not None:
-                fresh.append(self._text_event(text))
+            if text_event is not None and (text := rewrite.plain_text(value, names)) is not None:
+                fresh.append(text_event(text))
                 texts.append((0, text))
                 continue
-            generated = self._call.reader.chunk(value, self._call.names)
+            generated = self._call.reader.chunk(value, names)
             if generated.choices:
                 fresh.append(generated.choices)
                 texts += generated.texts
@@ -152,11 +152,14 @@ class _Carried:
         self._attempt.finished_choices += finished
 
     def _parse(self, data: bytes) -> dict[str, Any]:
+        if self._is_done:
+            raise failures.broke("event_after_done")
         self._events += 1
-        if self._events > self._call.facts.output_bound_tokens + _MAX_EVENTS_BESIDE_TOKENS:
+        if self._events > self._most_events:
             raise failures.broke("stream_too_long", events=self._events)
         value = rewrite.parse(data)
-        rewrite.take_event_claim(value, self._attempt.claim)
+        if value.get("usage") is not None:
+            rewrite.take_event_claim(value, self._attempt.claim)
         return value
 
     async def _hand_over(self, fresh: list[Choices | bytes], texts: list[tuple[int, str]]) -> None:
@@ -181,5 +184,5 @@ class _Carried:
             attempt.first_token_at = time.time()
         for index, text in texts:
             attempt.deliver(text, choice=index)
-        if attempt.delivered_bytes > self._call.facts.output_bound_tokens * _MAX_TOKEN_BYTES:
+        if attempt.delivered_bytes > self._most_bytes:
             raise failures.broke("stream_too_long", bytes=attempt.delivered_bytes)

@@ -50,8 +50,8 @@ class Upstream:
             self._check_type(self._head.content_type)
         kind, payload = await self._next(timeout_s)
         if kind == frames.DATA:
-            # One addition a frame: cheaper than counting frames and bytes, and it bounds the work an answer can make.
-            self._room += len(payload) - _FRAME_BYTES
+            # One addition: cheaper than counting frames and bytes, and it bounds the work an answer can make.
+            self._room += len(payload) - _FRAME_BYTES * self._stream.gathered
             if self._room < 0:
                 raise failures.broke("frames_too_small", last_bytes=len(payload))
             return payload

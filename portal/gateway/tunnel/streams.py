@@ -14,6 +14,8 @@ _MAX_CLOSING: Final = 4_096
 # A window of bytes in honest frames (whole events) is some 1,800 of them; a queue of crumbs would cost far more memory.
 _MAX_QUEUED: Final = 8_192
 _MAX_CONTROL: Final = 3
+# What a reader takes at once of that which waits: the busier the process is, the fewer pieces it carries.
+_GATHERED_BYTES: Final = 16_384
 # What a frame of a canceled stream counts as beside its bytes, and how much more than its window may still come.
 _FRAME_BYTES: Final = 16
 _DRAIN_SLACK: Final = 65_536
@@ -55,6 +57,7 @@ class NodeStream:
         "_rings_at",
         "_waiter",
         "_window",
+        "gathered",
         "has_ended",
         "id",
     )
@@ -62,6 +65,7 @@ class NodeStream:
     def __init__(self, mux: "Mux", stream_id: int) -> None:
         self.id = stream_id
         self.has_ended = False
+        self.gathered = 1
         self._mux = mux
         self._frames: deque[Frame] = deque()
         self._waiter: asyncio.Future[None] | None = None
@@ -103,24 +107,46 @@ class NodeStream:
         self._wake()
 
     async def next(self, timeout_s: float) -> Frame:
-        """Return the next frame and grant the window its bytes took. Raises NodeSilent, TunnelLost, Interrupted."""
-        frame = await self.next_uncredited(timeout_s)
+        """Return the next frame and grant the window its bytes took; body that waits already comes as one frame.
+
+        `gathered` is of how many frames it came. Raises NodeSilent, TunnelLost, Interrupted.
+        """
+        if not self._frames or self._is_interrupted:
+            await self._arrival(timeout_s)
+        frame = self._frames.popleft()
+        self.gathered = 1
         if frame[0] == frames.DATA:
+            if self._frames and self._frames[0][0] == frames.DATA:
+                frame = self._gather(frame[1])
             self._consumed += len(frame[1])
             if self._consumed >= _CREDIT_STEP:
                 credit, self._consumed = self._consumed, 0
                 await self.grant(credit)
         return frame
 
+    def _gather(self, first: bytes) -> Frame:
+        pieces, size = [first], len(first)
+        while size < _GATHERED_BYTES and self._frames and self._frames[0][0] == frames.DATA:
+            piece = self._frames.popleft()[1]
+            pieces.append(piece)
+            size += len(piece)
+        self.gathered = len(pieces)
+        return frames.DATA, b"".join(pieces)
+
     async def next_uncredited(self, timeout_s: float) -> Frame:
         """Return the next frame; granting its bytes back is the caller's part. Raises as `next` does."""
-        if not self._frames and not self._is_interrupted:
+        if not self._frames or self._is_interrupted:
+            await self._arrival(timeout_s)
+        return self._frames.popleft()
+
+    async def _arrival(self, timeout_s: float) -> None:
+        """Return once a frame waits. Raises NodeSilent, TunnelLost, Interrupted."""
+        if not self._is_interrupted and not self._is_lost:
             await self._wait(timeout_s)
         if self._is_interrupted:
             raise Interrupted
-        if self._frames:
-            return self._frames.popleft()
-        raise TunnelLost("the tunnel closed while the request ran")
+        if not self._frames:
+            raise TunnelLost("the tunnel closed while the request ran")
 
     async def send_body(self, pieces: Iterable[bytes]) -> None:
         """Send the rest of a request's body; an answer that ends early needs no more of it.
@@ -155,8 +181,6 @@ class NodeStream:
             self._waiter.set_result(None)
 
     async def _wait(self, timeout_s: float) -> None:
-        if self._is_lost:
-            return
         loop = asyncio.get_running_loop()
         waiter = self._waiter = loop.create_future()
         self._deadline = loop.time() + timeout_s

@@ -43,6 +43,26 @@ async def test_a_window_is_granted_back_only_for_what_was_read() -> None:
     assert wire.sent[1] == (frames.WINDOW, stream.id, half.to_bytes(4, "big"))
 
 
+async def test_body_that_waits_comes_at_once_but_not_beyond_its_end() -> None:
+    mux = Mux(_Wire())
+    stream = await mux.open(b"")
+    for kind, payload in ((frames.HEAD, b"{}"), (frames.DATA, b"a"), (frames.DATA, b"bc"), (frames.END, b"{}")):
+        mux.receive(kind, stream.id, payload)
+
+    assert await stream.next(1) == (frames.HEAD, b"{}")
+    assert (await stream.next(1), stream.gathered) == ((frames.DATA, b"abc"), 2)
+    assert (await stream.next(1), stream.gathered) == ((frames.END, b"{}"), 1)
+
+
+async def test_what_waits_is_taken_in_bounded_pieces() -> None:
+    mux = Mux(_Wire())
+    stream = await mux.open(b"")
+    for _ in range(6):
+        mux.receive(frames.DATA, stream.id, b"x" * 5_000)
+
+    assert [len((await stream.next(1))[1]) for _ in range(2)] == [20_000, 10_000]
+
+
 async def test_a_node_that_ignores_its_window_breaks_the_protocol() -> None:
     mux = Mux(_Wire())
     stream = await mux.open(b"")
