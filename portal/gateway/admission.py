@@ -5,6 +5,7 @@ import hmac
 import time
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from portal.core import clock
@@ -78,7 +79,8 @@ class Admission:
             exchange.promise(slot.headers)
             bound = await bounds.of(asked, model=terms.model, measure=self.measure)
             await self.limiter.reserve(slot, bound.prompt_tokens + bound.output_tokens)
-            exchange.promise((*slot.headers, *_ignored(asked)))
+            if asked.ignored:
+                exchange.promise(partial(_limits_and_ignored, slot, asked.ignored))
             call = self._call(exchange, endpoint, translation, self._facts(exchange, endpoint, asked, terms, bound))
             if terms.session is not None:
                 call.affinity, call.is_session = affinity.session_key(terms.key, terms.session), True
@@ -96,7 +98,8 @@ class Admission:
         try:
             return await self.limiter.enter(key, now=time.monotonic())
         except LimitReached as refusal:
-            exchange.promise(refusal.limits)
+            limits = refusal.limits
+            exchange.promise(lambda: limits)
             raise
 
     def _facts(self, exchange: Exchange, endpoint: Endpoint, asked: Asked, terms: Terms, bound: Bound) -> RequestFacts:
@@ -173,8 +176,8 @@ def _other_task(model: ModelEntry) -> ApiError:
     return ApiError(404, INVALID_REQUEST, "model_not_found", message, param="model")
 
 
-def _ignored(asked: Asked) -> Headers:
-    return ((b"x-pool-ignored-fields", ignored_names(asked.ignored)),) if asked.ignored else ()
+def _limits_and_ignored(slot: Slot, names: tuple[str, ...]) -> Headers:
+    return (*slot.headers(), (b"x-pool-ignored-fields", ignored_names(names)))
 
 
 def ignored_names(names: tuple[str, ...]) -> bytes:

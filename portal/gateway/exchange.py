@@ -123,7 +123,7 @@ class Exchange:
         self.waited_s = 0.0  # for the customer to read; deadlines of nodes leave it out
         self.wording: Wording = OPENAI
         self._standing: Headers = ()
-        self._promised: Headers = ()
+        self._promised: Callable[[], Headers] = tuple
         self._receive = receive
         self._send = send
         self._line: Line | None = scope.get("extensions", {}).get(LINE)
@@ -192,8 +192,11 @@ class Exchange:
         self.wording = wording
         self._standing = headers
 
-    def promise(self, headers: Headers) -> None:
-        """Name headers that whatever is answered from now on carries, in place of those named before."""
+    def promise(self, headers: Callable[[], Headers]) -> None:
+        """Name headers that whatever is answered from now on carries, in place of those named before.
+
+        They are asked for when the answer begins.
+        """
         self._promised = headers
 
     async def start(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
@@ -204,7 +207,7 @@ class Exchange:
             (b"x-request-id", str(self.request_id).encode()),
             (b"openai-processing-ms", b"%d" % (self.seconds * 1000)),
             *self._standing,
-            *self._promised,
+            *self._promised(),
             *headers,
         ]
         await self._write({"type": "http.response.start", "status": status, "headers": lines})

@@ -10,6 +10,7 @@ from portal.core import ids
 from portal.gateway.asgi import application
 from portal.gateway.errors import INVALID_REQUEST, ApiError
 from portal.gateway.exchange import LINE, MAX_HEADER_BYTES, Departure, headers_too_large
+from portal.gateway.tunnel import frames
 from portal.gateway.tunnel.socket import BoundedWebSocket
 
 _MAX_URL_BYTES: Final = 8_192
@@ -101,7 +102,7 @@ def server(**options: Any) -> DrainingServer:
             http=BoundedHttp,
             ws=BoundedWebSocket,
             ws_per_message_deflate=False,
-            ws_max_size=1_048_576,
+            ws_max_size=frames.MAX_MESSAGE_BYTES,
             ws_ping_interval=10.0,
             ws_ping_timeout=15.0,
             lifespan="on",

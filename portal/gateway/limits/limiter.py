@@ -20,25 +20,17 @@ _FORGET_ABOVE: Final = 10_000
 class Slot:
     """One admitted request's place; given back exactly once."""
 
-    __slots__ = ("_clock", "_headers", "is_open", "owners", "tokens")
+    __slots__ = ("_clock", "is_open", "owners", "tokens")
 
     def __init__(self, owners: tuple[Owner, ...] = (), clock: Callable[[], float] = time.monotonic) -> None:
         self.owners = owners
         self.tokens = 0
         self.is_open = True
         self._clock = clock
-        self._headers: Headers | None = None
 
-    @property
     def headers(self) -> Headers:
-        """Return x-ratelimit-* as they are when first asked for."""
-        if self._headers is None:
-            self._headers = answers.headers(self.owners, self._clock())
-        return self._headers
-
-    def forget_headers(self) -> None:
-        """Let the next look see what has been reserved since."""
-        self._headers = None
+        """Return x-ratelimit-* as they are now."""
+        return answers.headers(self.owners, self._clock())
 
 
 class Limiter:
@@ -104,7 +96,6 @@ class Limiter:
             if not owner.take(tokens) and not await self._obtain(owner, Need(tokens=tokens), slot.owners[:number]):
                 raise answers.too_many_tokens(owner, tokens, slot.owners, self._clock())
         slot.tokens = tokens
-        slot.forget_headers()
 
     def leave(self, slot: Slot, *, used_tokens: int) -> None:
         """Give the places back, and the tokens that were not used. Safe to call twice."""

@@ -147,7 +147,7 @@ async def _hear(url: str, limiters: list[Limiter]) -> None:
 
 def shown(slot: Slot, name: str) -> int:
     """Return a header's number, e.g. `remaining-tokens`."""
-    return int(dict(slot.headers)[b"x-ratelimit-" + name.encode()])
+    return int(dict(slot.headers())[b"x-ratelimit-" + name.encode()])
 
 
 def with_limits(entry: KeyEntry, **values: int) -> KeyEntry:

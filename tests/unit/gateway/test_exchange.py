@@ -65,8 +65,8 @@ async def test_a_body_that_does_not_come_is_answered_in_time(monkeypatch: pytest
 async def test_what_was_promised_is_on_errors_too_and_the_last_promise_counts() -> None:
     line = _Line()
     line.exchange.speaks(line.exchange.wording, ((b"request-id", b"r"),))
-    line.exchange.promise(((b"x-ratelimit-remaining-requests", b"9"),))
-    line.exchange.promise(((b"x-ratelimit-remaining-requests", b"8"),))
+    line.exchange.promise(lambda: ((b"x-ratelimit-remaining-requests", b"9"),))
+    line.exchange.promise(lambda: ((b"x-ratelimit-remaining-requests", b"8"),))
 
     await line.exchange.refuse(invalid("No.", param="prompt"))
 
