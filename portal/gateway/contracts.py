@@ -245,6 +245,8 @@ class Claim:
 class Cover(Protocol):
     """Sees to it that the hold of a long stream pays for what is handed over."""
 
+    def pays_for(self, size: int) -> bool: ...  # whether it covers so many bytes more
+
     async def reach(self, texts: Iterable[tuple[int, str]]) -> None:
         """Return once the hold covers these texts as well. Raises MoneyRefused: then they must not be handed over."""
 

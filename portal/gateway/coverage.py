@@ -66,6 +66,10 @@ class Cover:
         self._bytes_beyond_tokens = max(self._bytes_beyond_tokens, at_bytes - tokens)
         self._widen()
 
+    def pays_for(self, size: int) -> bool:
+        """Tell whether the hold covers so many bytes more."""
+        return self._attempt.delivered_bytes + size <= self.covered_bytes
+
     async def reach(self, texts: Iterable[tuple[int, str]]) -> None:
         """Return once the hold covers these texts as well. Raises MoneyRefused: then they must not be handed over."""
         wanted = self._attempt.delivered_bytes + sum(len(text.encode()) for _, text in texts)

@@ -44,6 +44,17 @@ async def _begin(call: Call, dialect: StreamDialect) -> bytes:
     return dialect.begin()
 
 
+class _Brought:
+    """What some events brought: pieces to write, the texts in them and how many choices they ended."""
+
+    __slots__ = ("finished", "fresh", "texts")
+
+    def __init__(self) -> None:
+        self.fresh: list[Choices | bytes] = []
+        self.texts: list[tuple[int, str]] = []
+        self.finished = 0
+
+
 class _Carried:
     """One stream under way."""
 
@@ -72,7 +83,7 @@ class _Carried:
             self._bytes_left -= len(piece)
             if self._bytes_left < 0:
                 raise failures.broke("answer_too_large", most=self._call.longest_bytes)
-            await self._take(self._split(piece))
+            await self._take_within_hold(self._split(piece), size=len(piece))
         await self._take(self._splitter.finish())
         if not self._is_whole():
             raise failures.broke("stream_truncated", events=self._events)
@@ -126,30 +137,43 @@ class _Carried:
         await self._call.exchange.write(lead + self._dialect.ping())
         self._call.heard_at = time.monotonic()
 
+    async def _take_within_hold(self, events: list[bytes], *, size: int) -> None:
+        """Take the events, one by one where the hold may end among them: what it still pays for is handed over."""
+        cover = self._attempt.cover
+        if cover is None or cover.pays_for(size):
+            await self._take(events)
+            return
+        for event in events:
+            await self._take([event])
+
     async def _take(self, events: list[bytes]) -> None:
         """Write what the events brought, as one piece, then note it as handed over."""
-        fresh: list[Choices | bytes] = []
-        texts: list[tuple[int, str]] = []
-        finished = 0
-        names, text_event = self._call.names, self._text_event
+        brought = _Brought()
         self._has_moved = bool(events) or self._has_moved
-        for data in events:
-            if data == sse.DONE:
-                self._is_done = True
-                continue
-            value = self._parse(data)
-            if text_event is not None and (text := rewrite.plain_text(value, names)) is not None:
-                fresh.append(text_event(text))
-                texts.append((0, text))
-                continue
-            generated = self._call.reader.chunk(value, names)
-            if generated.choices:
-                fresh.append(generated.choices)
-                texts += generated.texts
-                finished += generated.finished
-        if fresh:
-            await self._hand_over(fresh, texts)
-        self._attempt.finished_choices += finished
+        try:
+            for data in events:
+                self._read_event(data, brought)
+        except NodeFailed:
+            if brought.texts:  # what came before is as good as if it had come alone
+                await self._hand_over(brought)
+            raise
+        await self._hand_over(brought)
+
+    def _read_event(self, data: bytes, brought: "_Brought") -> None:
+        if data == sse.DONE:
+            self._is_done = True
+            return
+        value = self._parse(data)
+        names, text_event = self._call.names, self._text_event
+        if text_event is not None and (text := rewrite.plain_text(value, names)) is not None:
+            brought.fresh.append(text_event(text))
+            brought.texts.append((0, text))
+            return
+        generated = self._call.reader.chunk(value, names)
+        if generated.choices:
+            brought.fresh.append(generated.choices)
+            brought.texts += generated.texts
+            brought.finished += generated.finished
 
     def _parse(self, data: bytes) -> dict[str, Any]:
         if self._is_done:
@@ -162,8 +186,10 @@ class _Carried:
             rewrite.take_event_claim(value, self._attempt.claim)
         return value
 
-    async def _hand_over(self, fresh: list[Choices | bytes], texts: list[tuple[int, str]]) -> None:
-        attempt = self._attempt
+    async def _hand_over(self, brought: "_Brought") -> None:
+        attempt, fresh, texts = self._attempt, brought.fresh, brought.texts
+        if not fresh:
+            return
         lead = b""
         if attempt.cover is not None and texts:
             await attempt.cover.reach(texts)
@@ -172,6 +198,7 @@ class _Carried:
                 self._held += [piece for piece in fresh if not isinstance(piece, bytes)]
                 if len(self._held) > _MAX_HELD:
                     raise failures.broke("stream_without_text", events=self._events)
+                attempt.finished_choices += brought.finished
                 return
             lead = await _begin(self._call, self._dialect)
             fresh = [*self._held, *fresh]
@@ -184,5 +211,6 @@ class _Carried:
             attempt.first_token_at = time.time()
         for index, text in texts:
             attempt.deliver(text, choice=index)
+        attempt.finished_choices += brought.finished
         if attempt.delivered_bytes > self._most_bytes:
             raise failures.broke("stream_too_long", bytes=attempt.delivered_bytes)

@@ -110,7 +110,7 @@ async def test_what_was_used_alone_is_reported_when_valkey_is_back(two: Gateways
     elsewhere = await two.enter(1, entry)
     await two[1].reserve(elsewhere, 1)
 
-    remaining = {name: value for name, value in elsewhere.headers if b"remaining" in name}
+    remaining = {name: value for name, value in elsewhere.headers() if b"remaining" in name}
     assert remaining == {
         b"x-ratelimit-remaining-requests": b"79",
         b"x-ratelimit-remaining-tokens": b"8599",

@@ -1,5 +1,6 @@
 """Evidence waits in a bounded memory, one entry a node and rule, and is never in anybody's way."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -33,6 +34,13 @@ class _Threads:
 @pytest.fixture
 def threads() -> _Threads:
     return _Threads()
+
+
+@pytest.fixture(autouse=True)
+def _within_one_hour() -> Iterator[None]:
+    """Entries are per hour: no test may cross one."""
+    with time_machine.travel(datetime(2026, 3, 4, 5, 30, tzinfo=UTC), tick=True):
+        yield
 
 
 @pytest.fixture
