@@ -14,9 +14,10 @@ RAISED = {"AgentError", "ConfigError", "PortalError", "RequestRefused", "EngineE
 def codes() -> Iterator[tuple[str, str]]:
     for path in FOLDER.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
-                place = 0 if node.func.id in RAISED else 2 if node.func.id == "trouble" else None
-                if node.func.id in {"_failed", "_nothing"}:
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute) and node.args:
+                called = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
+                place = 0 if called in RAISED else 2 if called == "trouble" else None
+                if called == "_failed" and path.name == "inventory.py":
                     place = 0
                 if place is not None and len(node.args) > place and isinstance(node.args[place], ast.Constant):
                     yield str(node.args[place].value), path.name
