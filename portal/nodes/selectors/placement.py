@@ -24,6 +24,7 @@ from portal.nodes.models import (
     PlacementMode,
     PlacementPolicy,
     PlacementRound,
+    PlacementSwitch,
 )
 from portal.nodes.rules import silence, states
 from portal.nodes.rules.placement_facts import (
@@ -123,6 +124,7 @@ class NodeVerdicts:
     """What the newest round found of a node."""
 
     is_automatic: bool
+    is_carried_out: bool
     looked_at: datetime | None
     rows: list[VerdictRow]
 
@@ -131,8 +133,13 @@ def verdicts_of(*, node: Node) -> NodeVerdicts:
     """What the newest round found of the node; empty before the first."""
     row = NodePlacement.objects.filter(node=node).first()
     if row is None:
-        return NodeVerdicts(is_automatic=False, looked_at=None, rows=[])
-    return NodeVerdicts(row.mode == PlacementMode.AUTOMATIC, row.looked_at, [verdict_row(one) for one in row.verdicts])
+        return NodeVerdicts(is_automatic=False, is_carried_out=False, looked_at=None, rows=[])
+    return NodeVerdicts(
+        is_automatic=row.mode == PlacementMode.AUTOMATIC,
+        is_carried_out=policy().switch == PlacementSwitch.ON,
+        looked_at=row.looked_at,
+        rows=[verdict_row(one) for one in row.verdicts],
+    )
 
 
 def verdict_row(verdict: Mapping[str, Any]) -> VerdictRow:

@@ -82,6 +82,7 @@ def test_a_node_says_what_the_newest_round_found_of_each_model(world, node, mode
         shown = text(browser.get(reverse(route, args=[node.public_id])))
         assert "The pool chooses what runs here" in shown
         assert "acme/chat-8b not here The model has enough nodes" in shown
+        assert "this is what it would do, and nothing of it is done" in shown
         assert "acme/huge not here The model does not fit these GPUs : 1 x NVIDIA GeForce RTX 4090: " in shown.replace(
             "GPUs:", "GPUs :"
         )
