@@ -69,7 +69,8 @@ def model_line(shape: ModelShape) -> str:
     """Return what the model is in one line."""
     active = f", {_count(shape.active_parameters)} of them active" if shape.experts else ""
     weights = f"{_count(shape.parameters)} weights{active}, {shape.quantization.label}"
-    return f"{shape.architecture or shape.family}: {weights}, {shape.layer_count or 'encoder'} layers{_seeing(shape)}"
+    layers = f"{shape.layer_count} layers" if shape.layer_count else "an encoder"
+    return f"{shape.architecture or shape.family}: {weights}, {layers}{_seeing(shape)}"
 
 
 def budget_rows(answer: Plan) -> list[Row]:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 
 from poolhouse_common.planner.config import recast, requantized
 from poolhouse_common.planner.division import SIZES
-from poolhouse_common.planner.errors import ConfigRefused
 from poolhouse_common.planner.gpus import Gpu
 from poolhouse_common.planner.plan import Plan, Wish, longest_context, plan
 from poolhouse_common.planner.quantization import capability, plain
@@ -85,10 +84,7 @@ def _older_numbers(answer: Plan, gpus: Sequence[Gpu], wish: Wish) -> Iterator[Su
 
 def _smaller_weights(answer: Plan, gpus: Sequence[Gpu], wish: Wish) -> Iterator[Suggestion]:
     for method, label in _SMALLER:
-        try:
-            shape = requantized(answer.shape, method)
-        except ConfigRefused:
-            continue
+        shape = requantized(answer.shape, method)
         if shape.quantization.bits < answer.shape.quantization.bits:
             yield Suggestion(
                 "smaller_weights", f"a release with {label} weights", plan(shape=shape, gpus=gpus, wish=wish)

@@ -14,7 +14,7 @@ from portal.catalog.selectors import shapes as selectors
 from portal.catalog.services import shapes
 from portal.core.errors import InvalidValue, NotFound
 from tests.factories.catalog import CatalogModelFactory
-from tests.fakes.model_configs import GEMMA_3_27B, LLAMA_3_1_8B
+from tests.fakes.model_configs import GEMMA_3_27B, LLAMA_3_1_8B, QWEN3_235B_FP8
 from tests.world import World
 
 ACTOR = Actor(public_id="user_operator")
@@ -91,9 +91,12 @@ def test_a_model_is_planned_as_the_catalogue_serves_it(db):
     plain = CatalogModelFactory(config=LLAMA_3_1_8B)
     online = CatalogModelFactory(config=LLAMA_3_1_8B, quantization="fp8")
     half = CatalogModelFactory(config=LLAMA_3_1_8B, dtype="float16")
+    release = CatalogModelFactory(config=QWEN3_235B_FP8, dtype="bfloat16", quantization="fp8")
+    automatic = CatalogModelFactory(config=LLAMA_3_1_8B, dtype="auto")
 
-    labels = [found.quantization.label for row in (plain, online, half) if (found := selectors.shape_of(row))]
-    assert labels == ["bfloat16", "fp8", "float16"]
+    rows = (plain, online, half, release, automatic)
+    labels = [found.quantization.label for row in rows if (found := selectors.shape_of(row))]
+    assert labels == ["bfloat16", "fp8", "float16", "fp8", "bfloat16"]
     assert selectors.shape_of(CatalogModelFactory()) is None
 
 
@@ -176,6 +179,15 @@ def test_a_context_that_the_model_was_not_made_for_is_said(world: World):
 
     assert "It fits on no kind of GPU" in page
     assert "On the largest: 8,192 tokens are wanted, the model was made for 4,096." in page
+
+
+def test_a_stored_config_that_this_version_cannot_plan_for_says_so(world: World):
+    model = CatalogModelFactory(config={"model_type": "voodoo"})
+
+    page = world.client(world.operator).get(f"/operator/models/{model.pk}/").text
+
+    assert "No plan can be made." in page
+    assert "model_type is &#x27;voodoo&#x27;" in page
 
 
 def test_a_config_that_is_refused_says_so_beside_the_field(world: World):

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from poolhouse_common.planner import MAX_GPUS, GpusRefused, default_kinds, find_kind, parse_gpus
+from poolhouse_common.planner import MAX_GPUS, GpusRefused, default_kinds, find_kind, kind_of, parse_gpus
 
 
 @pytest.mark.parametrize(
@@ -106,6 +106,18 @@ def test_every_shipped_kind_is_found_by_each_of_its_spellings():
             found = find_kind(spelling)
             assert found is not None
             assert found.name == kind.name, spelling
+
+
+@pytest.mark.parametrize(
+    "change", [{"memory_mib": -1}, {"watts": True}, {"bf16_tflops": "fast"}, {"bandwidth_gbps": 1.5}]
+)
+def test_figures_that_are_none_are_refused(change: dict[str, object]):
+    row = {
+        "name": "some GPU", "memory_mib": 1, "bandwidth_gbps": 1, "bf16_tflops": 1.5, "watts": 1, "capability": "8.9",
+    }  # fmt: skip
+
+    with pytest.raises(ValueError, match="is not a"):
+        kind_of(row | change)
 
 
 def test_the_table_is_plausible():

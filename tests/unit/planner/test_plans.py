@@ -154,6 +154,41 @@ def test_each_suggestion_fits_when_it_is_followed(config: dict[str, Any], gpus: 
         assert plan(shape=again.shape, gpus=[*named, *more], wish=followed).fits, one.text
 
 
+@pytest.mark.parametrize(
+    ("config", "gpus", "wish", "lines"),
+    [
+        (
+            models.DEEPSEEK_R1,
+            "8 x H200",
+            Wish(context=32_768),
+            [
+                "DeepseekV3ForCausalLM: 671.03 B weights, 36.63 B of them active, fp8, 61 layers (61 keep latent vectors)"
+            ],
+        ),
+        (
+            models.GEMMA_3_27B,
+            "A100",
+            Wish(context=8192),
+            ["Gemma3ForConditionalGeneration: 27.42 B weights, bfloat16, 62 layers (52 see a window)"],
+        ),
+        (models.BGE_BASE, "T4", Wish(), ["BertModel: 108.8 M weights, float16, an encoder"]),
+    ],
+)
+def test_the_model_in_one_line(config: dict[str, Any], gpus: str, wish: Wish, lines: list[str]):
+    answer = plan(shape=read_shape(config=config), gpus=parse_gpus(gpus), wish=wish)
+
+    assert [report.model_line(answer.shape)] == lines
+    assert report.verdict(answer).startswith("fits: ")
+
+
+def test_words_for_an_embedding_model():
+    answer = planned(models.BGE_BASE, "T4", context=512)
+
+    assert report.verdict(answer) == "fits: with texts of 512 tokens on 1 x T4"
+    assert report.limits(answer) == "one request of 512 tokens fits"
+    assert [name for name, _, _ in report.budget_rows(answer)][-1] == "left for the cache"
+
+
 def test_what_fits_needs_no_suggestion():
     answer = planned(models.LLAMA_3_1_8B, "4090", context=8192)
 

@@ -23,6 +23,8 @@ def with_format(**quantization: Any) -> dict[str, Any]:
         ({"quant_method": "fp8"}, "fp8", 1_000_977),
         ({"quant_method": "mxfp4"}, "mxfp4", 531_250),
         ({"quant_algo": "NVFP4", "quant_method": "modelopt"}, "nvfp4", 562_500),
+        ({"quant_algo": "FP8"}, "fp8", 1_000_977),
+        ({"quant_method": "quark"}, "fp8", 1_000_977),
     ],
 )
 def test_what_a_weight_takes(quantization: dict[str, Any], label: str, bytes_of_a_million: int):
@@ -106,6 +108,27 @@ def test_the_gpu_must_know_the_format(config: dict[str, Any], capability: str, i
 )
 def test_over_how_many_gpus_a_model_can_be_spread(config: dict[str, Any], sizes: list[int]):
     assert usable_sizes(read_shape(config=config), 8) == sizes
+
+
+@pytest.mark.parametrize(
+    ("changes", "ranks", "detail"),
+    [
+        ({"num_attention_heads": 14, "num_key_value_heads": 2}, 4, "14 attention heads do not divide by 4"),
+        ({"num_attention_heads": 24, "num_key_value_heads": 6}, 4, "6 key and value heads do not share out over 4"),
+        ({"intermediate_size": 14337}, 2, "the feed-forward width of 14337 does not divide by 2"),
+    ],
+)
+def test_what_does_not_divide_is_named(changes: dict[str, Any], ranks: int, detail: str):
+    problem = division_problem(read_shape(config={**models.LLAMA_3_1_8B, **changes}), ranks)
+
+    assert problem is not None
+    assert (problem.code, problem.detail) == ("tensor_parallel_invalid", detail)
+
+
+def test_compressed_tensors_that_compress_nothing_are_plain():
+    config = with_format(quant_method="compressed-tensors", config_groups={})
+
+    assert read_shape(config=config).quantization.label == "bfloat16"
 
 
 def test_three_gpus_are_refused_as_vllm_refuses_them():
