@@ -162,7 +162,8 @@ def test_each_suggestion_fits_when_it_is_followed(config: dict[str, Any], gpus: 
             "8 x H200",
             Wish(context=32_768),
             [
-                "DeepseekV3ForCausalLM: 671.03 B weights, 36.63 B of them active, fp8, 61 layers (61 keep latent vectors)"
+                "DeepseekV3ForCausalLM: 671.03 B weights, 36.63 B of them active, fp8, 61 layers "
+                "(61 keep latent vectors)",
             ],
         ),
         (
