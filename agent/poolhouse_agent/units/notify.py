@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 _MICROSECONDS = 1_000_000
 _BEATS_A_PERIOD = 3
-_QUIET_BEAT_S = 20.0
+_LONGEST_PAUSE_S = 5.0  # so that `systemctl status` is not much behind
 
 
 class Notifier:
@@ -32,10 +32,12 @@ class Notifier:
 
     async def beat(self, status: Callable[[], str]) -> None:
         """Say for ever that the event loop turns, and what `systemctl status` should show."""
-        pause_s = self._watchdog_s / _BEATS_A_PERIOD if self.is_watched else _QUIET_BEAT_S
+        if not self._address:
+            return
+        watched_s = self._watchdog_s / _BEATS_A_PERIOD if self.is_watched else _LONGEST_PAUSE_S
         while True:
             self._send(f"WATCHDOG=1\nSTATUS={_one_line(status())}")
-            await asyncio.sleep(pause_s)
+            await asyncio.sleep(min(watched_s, _LONGEST_PAUSE_S))
 
     def _send(self, text: str) -> None:
         if not self._address:
