@@ -77,7 +77,7 @@ async def _measure(load: Load, batch: int, folder: Path) -> dict[str, object]:
             found = await asyncio.gather(*(tunnel.finish(stream, 300.0) for _, stream in asked))
             used_s = processes.cpu_s(agent) - before
     frames = [[frame for frame in answer.frames if frame.type == DATA] for answer in found]
-    firsts = [1000 * (few[1].at - at) for (at, _), few in zip(asked, frames, strict=True)]  # the role comes before it
+    firsts = [1000 * (few[0].at - at) for (at, _), few in zip(asked, frames, strict=True)]
     tokens = load.streams * _TOKENS
     return {
         "batch": batch, "streams": load.streams, "gap_ms": 1000 * load.gap_s,

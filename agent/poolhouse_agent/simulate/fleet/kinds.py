@@ -37,7 +37,6 @@ class Kind:
     network: Rhythm | None = None
     process: Rhythm | None = None
     owner: Rhythm | None = None
-    is_partitioned: bool = False
     boasts: float = 1.0
     loses_gpu_after_s: float | None = None
     leaves_after_s: float | None = None
@@ -50,7 +49,7 @@ _KINDS = (
     Kind("slow", "answers late and generates slowly", behaviour="slow", delay_s=(0.5, 3.0)),
     Kind("cheating", "claims thrice the tokens, and cards faster than any", ("h200x8",), "inflate-3", boasts=3.0),
     Kind("broken", "its engine breaks off in the middle of answers", behaviour="breaks"),
-    Kind("mig", "its GPUs are cut into slices", ("a100x8", "h100x8"), is_partitioned=True),
+    Kind("mig", "its GPUs are cut into slices", ("mig-a100x2", "mig-a100+a100")),
     Kind("lost-gpu", "a GPU falls off the bus", ("rtx4090x2", "rtx3090x4"), loses_gpu_after_s=20.0),
     Kind("skewed", "its clock is an hour ahead", clock_ahead_s=3600.0),
     Kind("cloned", "its key was copied to a second machine", has_twin=True),
