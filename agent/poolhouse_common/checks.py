@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from poolhouse_common.check import Check
-from poolhouse_common.check_entries import gpu, machine, serving
+from poolhouse_common.check_entries import gpu, looks, machine, serving
 
-_ENTRIES = (*gpu.ENTRIES, *machine.ENTRIES, *serving.ENTRIES)
+_ENTRIES = (*gpu.ENTRIES, *machine.ENTRIES, *serving.ENTRIES, *looks.ENTRIES)
 
 CHECKS: Mapping[str, Check] = MappingProxyType({entry.id: entry for entry in _ENTRIES})
 

@@ -20,9 +20,10 @@ def forget_challenges(**_: object) -> None:
 
 @shared_task(name="nodes.ask_for_checks", acks_late=True)
 def ask_for_checks(**_: object) -> None:
-    """Ask nodes whose checks are due, and close rounds that were never finished."""
+    """Ask nodes whose checks are due, close rounds that were never finished, forget old ones."""
     check_rounds.expire(now=clock.now())
     check_rounds.ask_due(now=clock.now())
+    check_rounds.forget(now=clock.now())
 
 
 BEAT = {"nodes.ask_for_checks": 300, "nodes.sweep_silent": 15, "nodes.forget_challenges": 300}

@@ -104,7 +104,7 @@ def result(request: OperatorRequest, result_id: int) -> HttpResponse:
         opinion = form.cleaned_data["opinion"]
         check_results.give_opinion(result_id=row.pk, opinion=opinion, actor=request.actor, now=clock.now())
         return redirect("operators:node-checks", node_id=row.node.public_id)
-    subjects = {gpu.uuid: f"GPU {gpu.index}: {gpu.name}" for gpu in Gpu.objects.filter(node=row.node)}
+    subjects = {gpu.uuid: f"GPU {gpu.index}" for gpu in Gpu.objects.filter(node=row.node)}
     shown = result_row(row, subjects=subjects, fleet={})
     return render(request, "operators/check_result.html", {"result": shown, "form": form})
 

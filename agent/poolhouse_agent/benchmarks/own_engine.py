@@ -1,10 +1,13 @@
 """Starts an engine for a benchmark and ends it again: the smoke test of a machine that serves nothing yet."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from poolhouse_common import artefacts
 
 from poolhouse_agent.benchmarks import engines
 from poolhouse_agent.benchmarks.lengths import Lengths
@@ -23,24 +26,45 @@ _DEFAULT_CONTEXT = 4096
 _START_S = 120
 
 
-def step(model: str, *, kind: str, workshop: Workshop, at_once: int, lengths: Lengths) -> Step:
-    """Start `model` as the pool would (`kind` is vllm or simulate), measure it, end it."""
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How an engine is started for a benchmark: `kind` is vllm or simulate."""
+
+    model: str
+    kind: str
+    at_once: int
+    is_eager: bool = False
+
+
+def step(start: Start, *, workshop: Workshop, lengths: Lengths) -> Step:
+    """Start the model as the pool would, measure it, end it."""
+    model = start.model
     folder = workshop.config.models.get(model)
     context = _context(folder.path) if folder else _DEFAULT_CONTEXT
     desired = Desired(
-        _DEPLOYMENT, model, kind, "running", context_tokens=context, max_output_tokens=context // 2,
-        max_concurrency=at_once,
+        _DEPLOYMENT, model, start.kind, "running", context_tokens=context, max_output_tokens=context // 2,
+        max_concurrency=start.at_once, engine_args={"enforce_eager": True} if start.is_eager else {},
     )  # fmt: skip
 
     async def work(say: Say) -> list[Result]:
         try:
-            async with _running(desired, workshop) as target:
+            wanted = await _with_digest(desired, folder.path) if folder else desired
+            async with _running(wanted, workshop) as target:
                 measuring = engines.step(workshop.http, target, context_tokens=context, lengths=lengths)
                 return await measuring.work(say)
         except EngineError as error:
             return [replace(trouble("engine.smoke", Status.FAIL, error.code, error.detail), subject=model)]
 
     return Step("engine.smoke", f"engine: {model}", _START_S + lengths.serving_s, work, takes_gpus=True)
+
+
+async def _with_digest(desired: Desired, folder: Path) -> Desired:
+    """Here nobody else says which weights these should be: the owner's folder is what is wanted. Raises EngineError."""
+    try:
+        digest = await asyncio.to_thread(artefacts.folder_digest, folder)
+    except OSError as error:
+        raise EngineError("weights_missing", str(error)) from None
+    return replace(desired, artefact_digest=digest)
 
 
 @asynccontextmanager

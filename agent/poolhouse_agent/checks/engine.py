@@ -15,6 +15,8 @@ _VERSION = re.compile(r"(\d+)\.(\d+)\.\d+\S*")
 
 async def program(around: Surroundings) -> list[Result]:
     """A vLLM that is new enough."""
+    if _is_simulated(around):
+        return [skipped("engine", "this node is simulated and needs none")]
     if around.config.external and not around.config.models:
         return [skipped("engine", "only external servers are configured")]
     try:
@@ -55,6 +57,11 @@ async def servers(around: Surroundings) -> list[Result]:
         else:
             results.append(ok("external", f"{model} at {server.url}"))
     return results or [skipped("external", "no [external] servers are configured")]
+
+
+def _is_simulated(around: Surroundings) -> bool:
+    found = around.state.membership() if around.state.folder.exists() else None
+    return found is not None and bool(found.simulate)
 
 
 async def _version(path: str) -> str:

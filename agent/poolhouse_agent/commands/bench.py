@@ -39,6 +39,7 @@ class Wish:
     url: str = ""
     model: str = ""
     at_once: int = 64
+    is_eager: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +58,8 @@ class Bench:
             workshop = self._workshop(Path(folder))
             steps = [engines.step(self.http, target, lengths=lengths) for target in self._targets(wish)]
             for model, kind in self._own(wish):
-                steps.append(
-                    own_engine.step(model, kind=kind, workshop=workshop, at_once=wish.at_once, lengths=lengths)
-                )
+                start = own_engine.Start(model, kind, wish.at_once, is_eager=wish.is_eager)
+                steps.append(own_engine.step(start, workshop=workshop, lengths=lengths))
             yield steps
 
     def _targets(self, wish: Wish) -> list[Target]:

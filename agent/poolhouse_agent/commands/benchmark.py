@@ -30,6 +30,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     parser.add_argument("--url", default="", help="an engine that runs on this machine, such as http://127.0.0.1:8000")
     parser.add_argument("--model", default="", help="the name the engine serves it under (where it serves several)")
     parser.add_argument("--at-once", type=int, default=64, metavar="N", help="try at most N requests at once")
+    parser.add_argument("--eager", action="store_true", help="start engines without compiling: sooner, and slower")
     parser.set_defaults(run=run)
 
 
@@ -51,7 +52,7 @@ async def _measure(arguments: argparse.Namespace, state: State, settings: config
     size = lengths.SHORT if arguments.short else lengths.WHOLE
     parts = [arguments.only] if arguments.only else list(PARTS)
     results: list[Result] = []
-    wish = Wish(url=arguments.url, model=arguments.model, at_once=max(1, arguments.at_once))
+    wish = Wish(url=arguments.url, model=arguments.model, at_once=max(1, arguments.at_once), is_eager=arguments.eager)
     async with bench(state, settings) as found_here, found_here.engine_steps(wish, lengths=size) as more:
         machine = found_here.machine
         labels = {str(gpu["uuid"]): f"GPU {gpu['index']}" for gpu in machine.gpus.gpus}

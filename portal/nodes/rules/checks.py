@@ -63,11 +63,10 @@ def judge(claim: ResultClaim, *, policy: Policy, reference_milli: int | None) ->
     known = catalogue.find(claim.id)
     if _found_wrong(claim, known):
         return Judgement("fail" if claim.status == "fail" else "warn", claim.code)
-    if known is None or not known.unit:
-        is_known = known is not None or claim.id in _UNMEASURED
-        return Judgement("pass") if is_known else Judgement("review", "check_unknown")
-    if claim.version != known.version:
+    if known is None or claim.version != known.version:
         return Judgement("review", "check_unknown")
+    if not known.unit:
+        return Judgement("pass")
     return _measured(claim.figure_milli, known, policy, reference_milli)
 
 
@@ -124,8 +123,3 @@ def _limited(figure: int, known: Check, policy: Policy) -> Judgement:
 
 
 _LESSER = re.compile(r"laptop|mobile|max-?q|\bd\b", re.IGNORECASE)
-# What `doctor` looks at besides: these pass or fail and have no figure.
-_UNMEASURED = frozenset({
-    "system", "python", "memory", "disk", "packages", "service", "gpu", "gpu.driver", "gpu.cuda", "engine", "weights",
-    "external", "state", "membership", "portal",
-})  # fmt: skip

@@ -93,8 +93,9 @@ class FigureRow:
 def node_checks(*, node: Node, now: datetime) -> NodeChecks:
     """Return the newest round and results of a node, the worst first."""
     results = checks.latest_results(node=node)
-    subjects = {gpu.uuid: f"GPU {gpu.index}: {gpu.name}" for gpu in Gpu.objects.filter(node=node)}
-    fleet = checks.fleet_figures(now=now) if results else {}
+    subjects = {gpu.uuid: f"GPU {gpu.index}" for gpu in Gpu.objects.filter(node=node)}
+    failing = {row.check_id for row in results if row.verdict == Verdict.FAIL}
+    fleet = checks.fleet_figures(now=now, only=failing) if failing else {}
     rows = [result_row(row, subjects=subjects, fleet=fleet) for row in results]
     rows.sort(key=lambda row: (_ORDER.index(Verdict(row.verdict)), row.check_id, row.subject))
     return NodeChecks(_round(checks.last_round(node=node)), rows, _counts(results))
@@ -113,7 +114,7 @@ def result_row(row: CheckResult, *, subjects: Mapping[str, str], fleet: Mapping[
         check_id=row.check_id,
         version=row.version,
         title=known.title if known else row.check_id,
-        purpose=known.purpose if known else "",
+        purpose=known.purpose if known and row.verdict != Verdict.PASS else "",
         subject=subjects.get(row.subject, row.subject),
         figure="" if row.figure_milli is None else f"{limits.number(row.figure_milli)} {row.unit}",
         wanted=limits.limit_text(row.limit_milli, check=known) if known else "",

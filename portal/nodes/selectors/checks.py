@@ -1,6 +1,6 @@
 """Rounds and results of checks as services and pages read them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -33,7 +33,7 @@ from portal.nodes.rules.checks import false_alarm_bps
 WINDOW: Final = timedelta(days=30)
 _QUIET: Final = timedelta(days=7)
 _SHOWN = 200
-_MANY = 20_000
+_MANY = 500_000
 _BAD_CAUSES = ("node", "engine")
 
 
@@ -123,9 +123,12 @@ def result(result_id: int) -> CheckResult:
     return found
 
 
-def fleet_figures(*, now: datetime) -> Mapping[str, FleetFigures]:
-    """How each check does over the fleet, from the newest result of each subject in the window."""
-    rows = CheckResult.objects.filter(at__gte=now - WINDOW).exclude(verdict=Verdict.SKIP)
+def fleet_figures(*, now: datetime, only: Collection[str] | None = None) -> Mapping[str, FleetFigures]:
+    """How each check does over the fleet, from the newest result of each subject in the window; simulated nodes, whose
+    figures are made, do not count."""
+    rows = CheckResult.objects.filter(at__gte=now - WINDOW, node__is_simulated=False).exclude(verdict=Verdict.SKIP)
+    if only is not None:
+        rows = rows.filter(check_id__in=only)
     newest = rows.order_by("check_id", "node", "subject", "-at", "-id").distinct("check_id", "node", "subject")
     healthy = _healthy_nodes(now=now)
     by_check: dict[str, list[tuple[str, str, bool]]] = {}

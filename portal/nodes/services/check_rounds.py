@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Exists, OuterRef
 
 from portal.audit.services import SYSTEM, Actor
 from portal.core.errors import Conflict, NotFound
@@ -19,6 +20,8 @@ from portal.nodes.services import check_results, decisions, sessions
 EVERY = timedelta(days=7)
 AGAIN_AFTER = timedelta(hours=6)  # where a round gave way to work or was refused
 EXPIRES_AFTER = timedelta(hours=24)
+KEPT = timedelta(days=180)
+_DELETED_AT_ONCE = 500
 _AT_ONCE = 50  # of a sweep: a whole fleet does not measure in the same minute
 
 
@@ -92,6 +95,15 @@ def expire(*, now: datetime) -> int:
     """Close rounds that were never finished; return how many."""
     stale = CheckRound.objects.filter(state__in=OPEN_ROUNDS, asked_at__lte=now - EXPIRES_AFTER)
     return stale.update(state=RoundState.EXPIRED, code="check_round_expired", ended_at=now)
+
+
+def forget(*, now: datetime) -> int:
+    """Delete rounds with their results once they are old and the node has a newer finished one; return how many."""
+    newer = CheckRound.objects.filter(node=OuterRef("node"), state=RoundState.DONE, asked_at__gt=OuterRef("asked_at"))
+    old = CheckRound.objects.filter(ended_at__lte=now - KEPT).filter(Exists(newer))
+    found = list(old.order_by("pk").values_list("pk", flat=True)[:_DELETED_AT_ONCE])
+    CheckRound.objects.filter(pk__in=found).delete()
+    return len(found)
 
 
 def take_report(*, token: str, report: Report, now: datetime) -> Taken:

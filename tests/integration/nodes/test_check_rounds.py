@@ -15,7 +15,7 @@ from portal.nodes.services.check_policies import PolicySpec
 from portal.notifications.models import Message
 from portal.notifications.rendering import render
 from tests.factories.accounts import MembershipFactory
-from tests.factories.checks import CheckRoundFactory
+from tests.factories.checks import CheckResultFactory, CheckRoundFactory
 from tests.factories.nodes import DeploymentFactory, NodeFactory
 from tests.integration.nodes.agent import GPU
 
@@ -252,6 +252,19 @@ def test_a_card_that_was_taken_out_no_longer_keeps_the_node(live, actor, now) ->
     live.gpus = (other,)
 
     assert live.beat(now).state == "ready"
+
+
+def test_old_rounds_are_forgotten_but_the_newest_is_kept(now, db) -> None:
+    old, new = now - timedelta(days=200), now - timedelta(days=190)
+    node = NodeFactory()
+    first = CheckResultFactory(round=CheckRoundFactory(node=node, asked_at=old, ended_at=old)).round
+    second = CheckRoundFactory(node=node, asked_at=new, ended_at=new)
+
+    assert check_rounds.forget(now=now) == 1
+
+    assert list(CheckRound.objects.all()) == [second]
+    assert not CheckResult.objects.filter(round=first).exists()
+    assert check_rounds.forget(now=now) == 0
 
 
 def live_code(agent) -> str:
