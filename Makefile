@@ -7,6 +7,7 @@ PORT ?= 8000
 KILLS ?= 1000
 FAULTS ?= valkey,postgres
 MINUTES ?= 60
+NODES ?= 1000
 PYTEST := $(BIN)/python -m pytest
 LOCAL := DJANGO_SETTINGS_MODULE=portal.settings.local
 COMPILE := $(BIN)/python -m uv pip compile -q --universal --python-version 3.11 --generate-hashes \
@@ -17,7 +18,7 @@ export PYTHONDONTWRITEBYTECODE ?=
 DEMO_VLLM := $(if $(filter vllm,$(ENGINE)),$(if $(POOLHOUSE_VLLM),,.venv-vllm/.installed))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-break test check e2e screenshots test-vllm test-gpu chaos soak openapi format requirements bench
+.PHONY: help setup demo demo-break test check e2e screenshots test-vllm test-gpu chaos soak fleet openapi format requirements bench
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +74,9 @@ bench: $(STAMP) ## What the gateway costs beside its peers: PEERS="vllm-router l
 
 chaos: $(STAMP) ## Kill gateways at random under load, with broken servers too: KILLS=1000, FAULTS=valkey,postgres
 	KILLS="$(KILLS)" FAULTS="$(FAULTS)" $(PYTEST) -s -m chaos tests/chaos
+
+fleet: $(STAMP) ## Simulated nodes against a whole pool on two cores: NODES=1000, MINUTES=10
+	@exec $(BIN)/python -m tests.fleet --nodes $(NODES) --minutes $(if $(filter command line,$(origin MINUTES)),$(MINUTES),10)
 
 soak: $(STAMP) ## Mixed load; memory, files and tasks must stay flat: MINUTES=60
 	MINUTES="$(MINUTES)" $(PYTEST) -s -m soak tests/soak

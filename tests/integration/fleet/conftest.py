@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import jsonschema
 import pytest
 
 from portal.audit.services import SYSTEM_ACTOR
@@ -23,6 +24,8 @@ from tests.integration.gateway.conftest import _django_db_helper, pool
 from tests.integration.gateway.pool import Gateway, Pool, until
 
 __all__ = ["_django_db_helper", "pool"]
+
+_SCHEMA = Path(__file__).parents[3] / "docs" / "schemas" / "simulate.json"
 
 
 @dataclass
@@ -51,7 +54,9 @@ class Trial:
         fleet.send_signal(signal.SIGINT)
         assert fleet.wait(20) == 0, self.log.read_text()[-3000:]
         text = self.log.read_text()
-        return json.loads(text[text.rindex("\n{\n") if not text.startswith("{") else 0 :])
+        report: dict[str, Any] = json.loads(text[text.rindex("\n{\n") if not text.startswith("{") else 0 :])
+        jsonschema.validate(report, json.loads(_SCHEMA.read_text(encoding="utf-8")))
+        return report
 
     def retire(self) -> dict[str, Any]:
         """Let the whole fleet leave."""
