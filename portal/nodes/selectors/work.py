@@ -1,6 +1,7 @@
 """Why a node gets the work it gets, in the words of the failure catalogue."""
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from poolhouse_common import failures
 
@@ -18,6 +19,7 @@ class Explanation:
     cause: str
     fix: str
     reason: str = ""
+    until: datetime | None = None
 
 
 def explain_work(*, node: Node) -> Explanation:
@@ -31,12 +33,19 @@ def explain_work(*, node: Node) -> Explanation:
         cause=known.cause,
         fix=known.fix,
         reason=node.state_reason,
+        until=_until(node, code),
     )
 
 
 def class_note(*, node: Node) -> str:
     """Say what the node's class means for how much work it gets."""
     return _CLASS_NOTES[node.node_class]
+
+
+def _until(node: Node, code: str) -> datetime | None:
+    """When the owner's rest ends, as the agent told it; None where nothing or nobody knows."""
+    owner = node.load.get("owner") or {}
+    return datetime.fromisoformat(owner["until"]) if owner.get("code") == code and owner.get("until") else None
 
 
 def _code(node: Node) -> str:

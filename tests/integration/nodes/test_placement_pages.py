@@ -65,6 +65,17 @@ def test_a_provider_lets_the_pool_choose_and_chooses_again(world, node):
     assert [event.detail["mode"] for event in events] == ["automatic", "chosen"]
 
 
+def test_a_resting_node_says_why_and_until_when(world, node):
+    node.state, node.state_code = NodeState.MAINTENANCE, "owner_quiet_hours"
+    node.load = {"owner": {"code": "owner_quiet_hours", "until": "2026-12-01T05:30:00+00:00"}}
+    node.save()
+
+    shown = text(world.client(world.supplier.owner).get(reverse("provider:node", args=[node.public_id])))
+
+    assert "Why this node gets no work: The owner&#x27;s quiet hours." in shown
+    assert "It comes back at 2026-12-01 05:30 UTC." in shown
+
+
 def test_strangers_set_nothing(world, node):
     for person in (world.stranger, world.customer.owner):
         world.client(person).post(reverse("provider:node-placement", args=[node.public_id]))
