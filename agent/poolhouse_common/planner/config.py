@@ -1,6 +1,7 @@
 """Reads a model's config.json, as Hugging Face's transformers writes it, into a shape."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -18,12 +19,19 @@ def parse_config(content: bytes | str) -> dict[str, object]:
     if len(content) > MAX_CONFIG_BYTES:
         raise ConfigRefused("model_config_invalid", "config.json is larger than 1 MiB")
     try:
-        parsed = json.loads(content)
+        parsed = json.loads(content, parse_constant=_no_number)
+        again = json.dumps(parsed, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise ConfigRefused("model_config_invalid", "config.json is not JSON") from error
     if not isinstance(parsed, dict):
         raise ConfigRefused("model_config_invalid", "config.json is not an object")
+    if b"\\u0000" in again:
+        raise ConfigRefused("model_config_invalid", "config.json has a letter that cannot be stored")
     return parsed
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name} is no number of JSON")
 
 
 def read_shape(*, config: Mapping[str, object], weight_bytes: int = 0) -> ModelShape:
@@ -124,7 +132,7 @@ def _context(text: Config, family: Family) -> int:
         return max(1, trained - trained % 16)  # RoBERTa's tables are two rows longer than its context
     rope = inner(text, "rope_scaling") or inner(text, "rope_parameters")
     factor, kind = rope.get("factor"), word(rope, "rope_type") or word(rope, "type")
-    if not isinstance(factor, int | float) or isinstance(factor, bool) or kind not in _STRETCHING:
+    if kind not in _STRETCHING or not isinstance(factor, int | float) or not math.isfinite(factor):
         return max(1, trained)
     # Gemma's config.json names the stretched context, and a scaling beside it that was used to get there.
     return trained if "gemma" in word(text, "model_type") else max(1, int(trained * min(max(factor, 1), _MAX_STRETCH)))

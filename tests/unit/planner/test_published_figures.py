@@ -10,7 +10,7 @@ import pytest
 from poolhouse_common.planner import Gpu, read_shape
 from poolhouse_common.planner.budget import DRIVER_BYTES, Load, budget_of
 from poolhouse_common.planner.gpus import GIB
-from poolhouse_common.planner.kv_cache import cache_of
+from poolhouse_common.planner.kv_cache import cache_of, token_bytes
 from poolhouse_common.planner.overheads import activation_bytes
 from poolhouse_common.planner.weights import weight_bytes
 
@@ -75,6 +75,21 @@ def test_parameters_are_those_of_the_model_cards(config: dict[str, Any], paramet
 )
 def test_active_parameters_are_those_of_the_model_cards(config: dict[str, Any], active: float):
     assert read_shape(config=config).active_parameters == pytest.approx(active, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("config", "kib"),
+    [
+        (models.LLAMA_3_1_8B, 128),
+        (models.LLAMA_3_1_70B, 320),
+        (CARDS["qwen2.5-7b"][0], 56),
+        (models.QWEN_2_5_72B_GPTQ, 320),
+        (models.DEEPSEEK_R1, 576 * 61 * 2 / 1024),
+        (models.TINY_CHAT, 0.5),
+    ],
+)
+def test_what_a_token_takes_is_what_is_commonly_known(config: dict[str, Any], kib: float):
+    assert token_bytes(read_shape(config=config), tensor_parallel=1) == kib * 1024
 
 
 @pytest.mark.parametrize("name", CARDS)

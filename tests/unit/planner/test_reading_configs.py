@@ -48,6 +48,8 @@ def test_head_width_is_taken_from_the_config_where_it_says():
         (models.DEEPSEEK_R1, 163_840),
         ({**models.QWEN3_8B, "rope_scaling": {"rope_type": "linear", "factor": 2.0}}, 81_920),
         ({**models.QWEN3_8B, "rope_scaling": {"rope_type": "yarn", "factor": 4.0}}, 40_960),
+        ({**models.QWEN3_8B, "rope_scaling": {"rope_type": "linear", "factor": float("nan")}}, 40_960),
+        ({**models.QWEN3_8B, "rope_scaling": {"rope_type": "linear", "factor": "2"}}, 40_960),
         ({**models.BGE_BASE, "max_position_embeddings": 514}, 512),
     ],
 )
@@ -82,7 +84,13 @@ def test_what_cannot_be_planned_is_refused_with_a_code_of_the_catalogue(config: 
     assert failures.find(code) is not None
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b"{", b"\xff", b"[" * 100_000, b" " * (1 << 20) + b"{}"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"", b"[]", b"{", b"\xff", b"[" * 100_000, b" " * (1 << 20) + b"{}", b'{"a": NaN}', b'{"a": -Infinity}',
+        b'{"a": "\\u0000"}', b'{"\\u0000": 1}', b'{"a": "\\ud800"}',
+    ],
+)  # fmt: skip
 def test_what_is_no_config_is_refused(content: bytes):
     with pytest.raises(ConfigRefused) as refused:
         parse_config(content)
@@ -108,6 +116,10 @@ def test_another_number_format_scales_the_files():
     assert (shape.quantization.bits, shape.weight_bytes) == (32, 32_000)
 
 
+FIELDS = [
+    *models.QWEN3_5_27B_FP8_CACHE["text_config"], "rope_scaling", "quantization_config", "layer_types", "torch_dtype",
+    "sliding_window", "num_experts", "vision_config", "kv_lora_rank",
+]  # fmt: skip
 SCRAPS = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 1 << 70) | st.floats() | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
@@ -115,7 +127,7 @@ SCRAPS = st.recursive(
 )
 
 
-@given(changes=st.dictionaries(st.sampled_from([*models.QWEN3_5_27B_FP8_CACHE["text_config"]]), SCRAPS, max_size=3))
+@given(changes=st.dictionaries(st.sampled_from(FIELDS), SCRAPS, max_size=3))
 def test_no_scrap_in_a_config_does_worse_than_be_refused(changes: dict[str, Any]):
     config = {**models.QWEN3_5_27B_FP8_CACHE["text_config"], **changes}
 
