@@ -68,6 +68,8 @@ def finish_interrupted(around: Surroundings, *, present: str) -> Outcome | None:
             return None
         version, versions = str(note.get("tried", "")), around.installed.versions
         before = versions / str(note.get("from", ""))
+        if note.get("has_failed"):
+            return _take_back(around, version=version, before=before, present=present)
         if _in_use(around.installed) == before:  # cut off before the switch: nothing happened
             _note(around.installed, {"tried": "", "code": ""})
             return None
@@ -82,6 +84,13 @@ def _judge(around: Surroundings, *, version: str, before: Path, present: str) ->
         _note(installed, {"tried": version, "code": ""})
         venvs.prune(installed, keep={before, _in_use(installed)})
         return Outcome(version)
+    return _take_back(around, version=version, before=before, present=present)
+
+
+def _take_back(around: Surroundings, *, version: str, before: Path, present: str) -> Outcome:
+    """Go back to the version before."""
+    installed = around.installed
+    _note(installed, {"tried": version, "from": before.name, "is_pending": True, "has_failed": True})
     venvs.switch(installed.current, before)
     # Where the old version does not reach the pool either, the pool was away: that is not the release's fault.
     code = _ROLLED_BACK if _reaches_pool(around, version=present) else _UNREACHABLE

@@ -124,6 +124,19 @@ def test_an_update_that_was_cut_off_is_judged_later(around: Surroundings, state:
     assert applying.finish_interrupted(around, present="0.1.0") is None
 
 
+def test_a_way_back_that_was_cut_off_is_gone_to_its_end(around: Surroundings, manager: Manager) -> None:
+    before = around.installed.current.readlink().name
+    note = {"tried": "0.2.0", "from": before, "is_pending": True, "has_failed": True}
+    (around.installed.prefix / "update.json").write_text(json.dumps(note), encoding="ascii")
+
+    outcome = applying.finish_interrupted(replace(around, gate_s=60.0), present="0.1.0")
+
+    assert outcome is not None
+    assert outcome.code == "release_rolled_back"
+    assert in_use(around) == ("0.1.0", "0.1.0")
+    assert around.installed.last_update()["code"] == "release_rolled_back"
+
+
 def test_an_update_that_was_cut_off_before_the_switch_never_was(around: Surroundings, manager: Manager) -> None:
     before = around.installed.current.readlink().name
     note = {"tried": "0.2.0", "from": before, "to": "0.2.0-x", "is_pending": True}
