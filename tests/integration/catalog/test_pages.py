@@ -9,6 +9,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from portal.catalog.models import CatalogModel
 from tests.factories.catalog import CatalogModelFactory, demo_template, demo_tokenizer
 from tests.factories.nodes import DeploymentFactory
+from tests.fakes.model_configs import LLAMA_3_1_8B
 from tests.world import World
 
 FACTS = {
@@ -155,3 +156,15 @@ def test_a_move_that_the_state_does_not_allow_changes_nothing(console, db):
 
     model.refresh_from_db()
     assert model.state == "active"
+
+
+def test_a_new_entry_takes_its_config_with_it(console):
+    config = json.dumps(LLAMA_3_1_8B).encode()
+    refused = console.post("/operator/models/new/", {**FACTS, **files(config=b'{"model_type": "voodoo"}')})
+    assert "No plan can be made for this kind of model" in refused.text
+    assert not CatalogModel.objects.exists()
+
+    console.post("/operator/models/new/", {**FACTS, "weight_bytes": "16060556376", **files(config=config)})
+
+    model = CatalogModel.objects.get()
+    assert (model.config, model.weight_bytes) == (LLAMA_3_1_8B, 16_060_556_376)
