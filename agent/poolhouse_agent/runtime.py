@@ -110,7 +110,8 @@ class Agent:
 
     async def _hold_power(self) -> None:
         while True:
-            await self.power.hold(self.owner.rules.power_cap_w)
+            if not self.membership.simulate:
+                await self.power.hold(self.owner.rules.power_cap_w)
             await asyncio.sleep(_STATUS_S)
 
 

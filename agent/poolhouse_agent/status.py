@@ -73,9 +73,9 @@ def owner_of(state: State, owner: Owner, limits: Sequence[Limit], *, now: dateti
     return {
         "action": stands.action.value,
         "code": stands.code,
-        "until": _text(stands.until) if stands.until else None,
+        "until": _text(stands.until.astimezone(rules.zone)) if stands.until else None,
         "detail": stands.detail,
-        "rests_at": _text(rests_at) if rests_at else None,
+        "rests_at": _text(rests_at.astimezone(rules.zone)) if rests_at else None,
         "zone": str(rules.zone),
         "power_cap_w": rules.power_cap_w,
         "power": [

@@ -20,7 +20,9 @@ log = logging.getLogger(__name__)
 FILE = "power.json"
 _DEADLINE_S = 15.0
 _ALL = "*"
-_LATER = frozenset({"nvml_hung", "nvml_error", "nvml_library_missing", "gpu_is_lost"})
+# What may have passed in a minute; whatever else stands is looked at again after a while, since drivers forget limits.
+_LATER = frozenset({"nvml_hung", "nvml_error", "nvml_library_missing", "nvml_driver_not_loaded", "gpu_is_lost"})
+_RETRY_S, _RENEW_S = 60.0, 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,23 +39,31 @@ class Limit:
 class PowerKeeper:
     """Holds the cap that the owner wants. `limits` is what became of it."""
 
-    def __init__(self, state: State, *, library: str, deadline_s: float = _DEADLINE_S) -> None:
+    def __init__(
+        self, state: State, *, library: str, deadline_s: float = _DEADLINE_S, retry_s: float = _RETRY_S
+    ) -> None:
         self._state = state
         self._library = library
         self._deadline_s = deadline_s
+        self._retry_s = retry_s
+        self._again_at = 0.0
         self.cap_w: int | None = None
         self.limits: tuple[Limit, ...] = ()
 
     async def hold(self, cap_w: int | None) -> tuple[Limit, ...]:
         """Bring the limits in line with the cap; None puts back what was before. A failure is in the answer."""
-        if cap_w == self.cap_w and not any(limit.code in _LATER for limit in self.limits):
+        loop = asyncio.get_running_loop()
+        if cap_w == self.cap_w and (cap_w is None or loop.time() < self._again_at):
             return self.limits
         self.cap_w = cap_w
         if cap_w is None:
             return await self.restore()
-        self.limits = await self._ask([(_ALL, cap_w * 1000)])
+        before, self.limits = self.limits, await self._ask([(_ALL, cap_w * 1000)])
+        may_pass = any(limit.code in _LATER for limit in self.limits)
+        self._again_at = loop.time() + (self._retry_s if may_pass else _RENEW_S)
         self._remember()
-        self._tell()
+        if [limit.code for limit in before] != [limit.code for limit in self.limits]:
+            self._tell()
         return self.limits
 
     async def restore(self) -> tuple[Limit, ...]:

@@ -12,6 +12,10 @@ from typing import Any
 
 import pynvml
 
+_START_CODES = {
+    pynvml.NVML_ERROR_LIBRARY_NOT_FOUND: "nvml_library_missing",
+    pynvml.NVML_ERROR_DRIVER_NOT_LOADED: "nvml_driver_not_loaded",
+}
 _CODES = {
     pynvml.NVML_ERROR_NO_PERMISSION: "power_cap_not_permitted",
     pynvml.NVML_ERROR_NOT_SUPPORTED: "power_cap_unsupported",
@@ -30,7 +34,7 @@ def set_limits(library: str, wanted: Sequence[tuple[str, int]]) -> list[dict[str
     except OSError as error:
         return [_entry("", code="nvml_library_missing", detail=str(error))]
     except pynvml.NVMLError as error:
-        return [_entry("", code="nvml_error", detail=str(error))]
+        return [_entry("", code=_START_CODES.get(error.value, "nvml_error"), detail=str(error))]
     try:
         return [_set(uuid, limit_mw) for uuid, limit_mw in _each(wanted)]
     except pynvml.NVMLError as error:

@@ -128,6 +128,15 @@ async def test_a_hung_driver_hangs_nothing(state: State, library: Path, scenario
     assert found == (Limit("", None, None, "nvml_hung", "no answer within 0 s"),)
 
 
+async def test_a_cap_that_is_held_costs_no_child_each_time(
+    keeper: PowerKeeper, limits: Callable[[], list[int]], scenario: build.Scenario
+) -> None:
+    first = await keeper.hold(280)
+    scenario.add("fail.nvmlInitWithFlags=999")
+
+    assert await keeper.hold(280) is first
+
+
 async def test_no_driver_is_named(state: State) -> None:
     found = await PowerKeeper(state, library="/none").hold(280)
 
@@ -137,7 +146,7 @@ async def test_no_driver_is_named(state: State) -> None:
 async def test_what_could_not_be_asked_is_asked_again(
     state: State, library: Path, scenario: build.Scenario, limits: Callable[[], list[int]]
 ) -> None:
-    keeper = PowerKeeper(state, library=str(library))
+    keeper = PowerKeeper(state, library=str(library), retry_s=0.0)
     scenario.add("fail.nvmlInitWithFlags=999")
     assert [one.code for one in await keeper.hold(280)] == ["nvml_error"]
     scenario.add("fail.nvmlInitWithFlags=0")
