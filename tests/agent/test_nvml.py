@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from poolhouse_agent.config import Config
-from poolhouse_agent.nvml.inventory import Inventory
+from poolhouse_agent.nvml.inventory import DEADLINE_S, Inventory
 from poolhouse_agent.nvml.lookout import Lookout
 from poolhouse_agent.nvml.xids import XidWatch
 from poolhouse_agent.state import State
@@ -40,7 +40,7 @@ def scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scenar
 
 @pytest.fixture
 def inventory(library: str, scenario: Scenario) -> Inventory:
-    return Inventory(library=library, root=scenario.root, deadline_s=2.0)
+    return Inventory(library=library, root=scenario.root)
 
 
 async def end(task: "asyncio.Task[None]") -> None:
@@ -53,6 +53,7 @@ async def test_every_kind_of_machine_has_exactly_this_report(
     inventory: Inventory, scenario: Scenario, profile: str
 ) -> None:
     scenario.use(profile)
+    inventory.deadline_s = record.deadline_s(profile)
 
     report = await inventory.read()
 
@@ -168,11 +169,13 @@ async def test_no_library_is_named_and_in_a_container_whose_host_has_a_gpu_by_an
 
 async def test_a_driver_that_hangs_as_a_whole_is_reported_in_time(inventory: Inventory, scenario: Scenario) -> None:
     scenario.add("sleep.nvmlInitWithFlags=600000")
+    inventory.deadline_s = 1.0
 
     report = await inventory.read()
 
-    assert report.errors == ({"code": "nvml_hung", "detail": "no answer within 2 s"},)
+    assert report.errors == ({"code": "nvml_hung", "detail": "no answer within 1 s"},)
     scenario.add("sleep.nvmlInitWithFlags=0")
+    inventory.deadline_s = DEADLINE_S
     assert len((await inventory.read()).gpus) == 2
 
 

@@ -18,12 +18,11 @@ from poolhouse_agent.config import Config
 from poolhouse_agent.nvml.inventory import GpuReport, Inventory
 from poolhouse_agent.state import State
 
-from tests.fakes.nvml import build
+from tests.fakes.nvml import build, record
 from tests.fakes.nvml.build import Scenario
 
 FOLDER = Path(__file__).with_name("doctor")
 NOWHERE = Path("/nowhere/vllm")
-DEADLINE_S = 2.0
 
 
 async def report_of(profile: str, *, library: str, folder: Path) -> GpuReport:
@@ -34,7 +33,7 @@ async def report_of(profile: str, *, library: str, folder: Path) -> GpuReport:
     before = os.environ.get("NVML_STUB")
     os.environ["NVML_STUB"] = str(scenario.path)
     try:
-        return await Inventory(library=library, deadline_s=DEADLINE_S, root=scenario.root).read()
+        return await Inventory(library=library, deadline_s=record.deadline_s(profile), root=scenario.root).read()
     finally:
         if before is None:
             del os.environ["NVML_STUB"]

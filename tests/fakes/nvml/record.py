@@ -7,13 +7,17 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from poolhouse_agent.nvml.inventory import GpuReport, Inventory
+from poolhouse_agent.nvml.inventory import DEADLINE_S, GpuReport, Inventory
 
 from tests.fakes.nvml import build
 from tests.fakes.nvml.build import Scenario
 
 REPORTS = Path(__file__).with_name("reports")
-DEADLINE_S = 2.0
+
+
+def deadline_s(profile: str) -> float:
+    """How long to wait for an answer: long enough for a busy machine, short where none will come."""
+    return 3.0 if profile == "hung" else DEADLINE_S
 
 
 def as_json(report: GpuReport) -> dict[str, Any]:
@@ -38,7 +42,7 @@ async def record() -> None:
             place.mkdir()
             scenario = Scenario(place / "scenario.txt", profile)
             os.environ["NVML_STUB"] = str(scenario.path)
-            report = await Inventory(library=library, deadline_s=DEADLINE_S, root=scenario.root).read()
+            report = await Inventory(library=library, deadline_s=deadline_s(profile), root=scenario.root).read()
             (REPORTS / f"{profile}.json").write_text(text(report), encoding="utf-8")
 
 
