@@ -40,8 +40,10 @@ _LIVED_IN: dict[str, Callable[[World], dict[str, object]]] = {
     "customer:project": lambda _world: {"project": Project.objects.get(name="support chat").public_id},
     "customer:request": _request,
     "operators:node": _node("rack1-a"),
+    "operators:node-checks": _node("rack1-a"),
     "operators:node-private": _node("rack1-b"),
     "provider:node": _node("rack1-a"),
+    "provider:node-checks": _node("rack1-a"),
     "provider:node-private": _node("rack1-b"),
     "provider:request": _request,
 }

@@ -14,6 +14,7 @@ from portal.trust.services import evidence
 from portal.trust.services.evidence import Incident
 from tests.factories.accounts import ApiKeyFactory, InvitationFactory, ProjectFactory
 from tests.factories.billing import Market, PricedModelFactory
+from tests.factories.checks import CheckResultFactory, CheckRoundFactory
 from tests.factories.nodes import DeploymentFactory, EnrolmentTokenFactory, GpuFactory, NodeFactory, NodeGuestFactory
 from tests.world import World
 
@@ -27,6 +28,7 @@ def fill(world: World, now: datetime) -> None:
     world.provider.save(update_fields=["is_identified"])
     models = [PricedModelFactory(public_id="acme/chat-8b"), PricedModelFactory(public_id="acme/chat-70b")]
     nodes = [_node(world, name, state, now) for name, state in _FLEET]
+    _checked(nodes[0], now)
     for number, (node, model) in enumerate(zip(nodes, models, strict=False)):
         DeploymentFactory(node=node, model=model)
         market = Market(
@@ -155,6 +157,31 @@ _FLEET = [
     ("rack2-a", NodeState.DEGRADED),
     ("rack2-b", NodeState.OFFLINE),
 ]
+
+
+def _checked(node: Node, now: datetime) -> None:
+    """A round with every verdict on the first node."""
+    row = CheckRoundFactory(node=node, asked_at=now - timedelta(hours=2), ended_at=now - timedelta(hours=1))
+    first, second = node.gpus.order_by("index")
+    at = now - timedelta(hours=1)
+    CheckResultFactory(round=row, subject=first.uuid, at=at)
+    CheckResultFactory(
+        round=row, subject=second.uuid, figure_milli=81_500, verdict="fail", verdict_code="compute_slow", at=at,
+        detail="NVIDIA GeForce RTX 4090", limit_milli=115_500,
+        evidence={"side": 8192, "samples": [{"at_s": 3.0, "temperature_c": 91, "throttle_reasons": 64}]},
+    )  # fmt: skip
+    CheckResultFactory(
+        round=row, check_id="gpu.matmul.fp8", subject=first.uuid, figure_milli=310_000, reference_milli=None,
+        limit_milli=None, verdict="review", verdict_code="hardware_unknown", at=at,
+    )  # fmt: skip
+    CheckResultFactory(
+        round=row, check_id="disk.write", subject="", hardware="", figure_milli=96_000, unit="MB/s",
+        verdict="warn", verdict_code="disk_slow", limit_milli=150_000, at=at,
+    )  # fmt: skip
+    CheckResultFactory(
+        round=row, check_id="engine.smoke", subject="acme/chat-8b", figure_milli=None, unit="", status="skip",
+        verdict="skip", verdict_code="check_interrupted", at=at,
+    )  # fmt: skip
 
 
 def _node(world: World, name: str, state: NodeState, now: datetime) -> Node:
