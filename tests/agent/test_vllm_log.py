@@ -41,8 +41,8 @@ def test_every_recorded_failure_is_tried() -> None:
 
 # What no machine without a GPU can bring about: written by us after the messages that the engine's source prints.
 LINES = [
-    ("ValueError: Free memory on device cuda:0 (1.2/23.6 GiB) on startup is less than desired GPU memory utilization "
-     "(0.9, 21.3 GiB).", "out_of_gpu_memory"),
+    (("ValueError: Free memory on device cuda:0 (1.2/23.6 GiB) on startup is less than desired GPU memory utilization "
+     "(0.9, 21.3 GiB)."), "out_of_gpu_memory"),
     ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 23.6 GiB",
      "out_of_gpu_memory"),
     ("ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`.",
@@ -50,8 +50,8 @@ LINES = [
     ("RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", "out_of_gpu_memory"),
     ("RuntimeError: CUDA error: no kernel image is available for execution on the device", "driver_mismatch"),
     ("RuntimeError: The NVIDIA driver on your system is too old (found version 11040).", "driver_mismatch"),
-    ("RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 803: system has unsupported display driver / "
-     "cuda driver combination", "driver_mismatch"),
+    (("RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 803: system has unsupported display driver / "
+     "cuda driver combination"), "driver_mismatch"),
     ("torch.AcceleratorError: CUDA error: an illegal memory access was encountered", "cuda_error"),
     ("RuntimeError: CUDA error: unspecified launch failure", "cuda_error"),
     ("RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasGemmEx`", "cuda_error"),
@@ -68,8 +68,8 @@ LINES = [
     ("OSError: [Errno 28] No space left on device: '/var/lib/poolhouse/engines/dep_1/home/.cache'", "disk_full"),
     ("OSError: [Errno 28] No space left on device: '/psm_2f1c09d4'", "shared_memory_full"),
     ("OSError: [Errno 12] Cannot allocate memory", "out_of_memory"),
-    ("RuntimeError: [enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate memory: you "
-     "tried to allocate 4294967296 bytes.", "out_of_memory"),
+    (("RuntimeError: [enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate memory: you "
+     "tried to allocate 4294967296 bytes."), "out_of_memory"),
     ("ValueError: Following weights were not initialized from checkpoint: {'lm_head.weight'}", "weights_damaged"),
     ("Unable to find image 'vllm/vllm-openai@sha256:00' locally", "container_image_missing"),
     ("docker: Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?",

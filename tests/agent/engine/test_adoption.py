@@ -8,7 +8,7 @@ from pathlib import Path
 
 from poolhouse_agent.config import Config
 from poolhouse_agent.runtime import Agent
-from poolhouse_agent.state import State, Wish
+from poolhouse_agent.state import State
 
 from tests.agent.conftest import join, running_agent
 from tests.agent.engine.machine import LONG, MODEL, SHORT, Machine, is_alive
@@ -18,27 +18,6 @@ from tests.fakes.pool import Pool
 def kept(config: Config) -> Config:
     """The owner wants engines to go on when the agent stops."""
     return replace(config, keep_engines=True)
-
-
-async def test_a_stopped_agent_leaves_its_engine_and_the_next_one_adopts_it(
-    pool: Pool, state: State, machine: Machine
-) -> None:
-    pool.desired = [machine.wanted()]
-    await join(pool, state, simulate="")
-    async with running_agent(state, config=kept(machine.config)):
-        await (await pool.tunnel()).until_ready()
-        first = machine.note()
-
-    async with running_agent(state, config=machine.config):
-        tunnel = await pool.tunnel(1)
-        await tunnel.until_ready()
-        answer = await tunnel.ask(SHORT)
-        adopted = machine.note()
-
-    assert is_alive(first["pid"]) is False  # the second agent was not to keep it
-    assert (adopted["pid"], adopted["mark"]) == (first["pid"], first["mark"])
-    assert answer.failure is None
-    assert answer.head["status"] == 200
 
 
 async def test_an_adopted_engine_serves_before_the_portal_has_spoken(
@@ -103,18 +82,6 @@ async def test_what_the_pool_wants_no_more_is_ended(pool: Pool, state: State, ma
         async with asyncio.timeout(10):
             while agent.deployments.reports():
                 await asyncio.sleep(0.02)
-
-
-async def test_leaving_ends_engines_that_would_have_been_kept(pool: Pool, state: State, machine: Machine) -> None:
-    pool.desired = [machine.wanted()]
-    await join(pool, state, simulate="")
-    async with running_agent(state, config=kept(machine.config)):
-        await (await pool.tunnel()).until_ready()
-        first, worker = machine.note()["pid"], machine.worker()
-        state.store_wish(Wish.LEAVE)
-        await gone(state, first, worker)
-
-    assert state.membership() is None
 
 
 async def test_half_a_change_is_tidied_up(pool: Pool, state: State, machine: Machine) -> None:
