@@ -108,7 +108,7 @@ def overview(request: OperatorRequest) -> HttpResponse:
         else:
             messages.success(request, "Rounds decide by these values from the next minute on.")
             return redirect("operators:placement")
-    found = placement.look(demand=demands.by_model(now=now), now=now)
+    found = placement.look(demand=demands.by_model(now=now), now=now, is_brief=True)
     context = {
         "form": form,
         "policy": policy,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from portal.nodes.rules import fits, needs
-from portal.nodes.rules.fits import Fit, Misfit
+from portal.nodes.rules.fits import Fit, Kinds, Misfit
 from portal.nodes.rules.needs import Need
 from portal.nodes.rules.placement_facts import DeploymentFact, GpuFact, ModelFact, NodeFact, Policy
 
@@ -74,13 +74,22 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True)
+class Gpus:
+    """A node's GPUs by kind: all of them, and those that nothing holds."""
+
+    whole: Kinds
+    free: Kinds
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
-    """All that a round looks at."""
+    """All that a round looks at. A brief one gives verdicts on the models that are short alone."""
 
     nodes: Sequence[NodeFact]
     models: Sequence[ModelFact]
     policy: Policy
     now: datetime
+    is_brief: bool = False
 
     def placed(self) -> Iterator[tuple[NodeFact, DeploymentFact]]:
         """Every deployment that automatic placement asked for and still wants."""
@@ -187,7 +196,7 @@ def _best_start(model: ModelFact, open_nodes: Iterable[NodeFact], table: Table, 
     having = _providers_of(model, table, found)
     options: list[tuple[tuple[int, int, int], Start]] = []
     for node in open_nodes:
-        fit = fits.fit(model=model, node=node, gpus=free_gpus(node))
+        fit = fits.fit(model=model, node=node, gpus=fits.kinds(free_gpus(node)))
         if isinstance(fit, Fit):
             order = (having[node.provider_id], fit.memory_bytes, node.id)
             options.append((order, Start(node, model, fit, found.needs[model.id].code)))
@@ -226,40 +235,52 @@ def _may_go(one: DeploymentFact, table: Table, found: Round) -> bool:
 def _lets_in(model: ModelFact, node: NodeFact, one: DeploymentFact) -> bool:
     """Tell whether the model fits once this deployment is gone."""
     others = replace(node, deployments=tuple(other for other in node.deployments if other is not one))
-    return isinstance(fits.fit(model=model, node=node, gpus=free_gpus(others)), Fit)
+    return isinstance(fits.fit(model=model, node=node, gpus=fits.kinds(free_gpus(others))), Fit)
 
 
 def _verdicts(node: NodeFact, table: Table, found: Round) -> list[Verdict]:
     """Return what to tell of the node: its moves, what stays, then why the rest was rejected, short models first."""
     if not node.is_automatic:
         return [Verdict("", "reject", "placement_provider_chooses")]
-    told = [_verdict(node, model, found, now=table.now) for model in table.models]
-    order = {"stop": 0, "start": 1, "keep": 2, "reject": 3}
+    gpus = Gpus(fits.kinds(node.gpus), fits.kinds(free_gpus(node)))
+    moved = _moves_of(node, found)
     short = {model.public_id for model in table.models if found.needs[model.id].code}
+    models = [model for model in table.models if not table.is_brief or model.public_id in short]
+    told = [moved.get(model.id) or _verdict(node, model, found, gpus, now=table.now) for model in models]
+    order = {"stop": 0, "start": 1, "keep": 2, "reject": 3}
     return sorted(told, key=lambda one: (order[one.action], one.model not in short, one.model))
 
 
-def _verdict(node: NodeFact, model: ModelFact, found: Round, *, now: datetime) -> Verdict:
-    name = model.public_id
-    for start in found.starts:
-        if start.node.id == node.id and start.model.id == model.id:
-            return Verdict(name, "start", "placement_starts", REASONS[start.code])
-    for stop in found.stops:
-        if stop.node.id == node.id and stop.model.id == model.id:
-            return Verdict(name, "stop", stop.code, stop.room_for or stop.deployment.code)
+def _moves_of(node: NodeFact, found: Round) -> dict[int, Verdict]:
+    """The verdicts on the models that this round starts or stops on the node."""
+    starts = {
+        start.model.id: Verdict(start.model.public_id, "start", "placement_starts", REASONS[start.code])
+        for start in found.starts
+        if start.node.id == node.id
+    }
+    stops = {
+        stop.model.id: Verdict(stop.model.public_id, "stop", stop.code, stop.room_for or stop.deployment.code)
+        for stop in found.stops
+        if stop.node.id == node.id
+    }
+    return starts | stops
+
+
+def _verdict(node: NodeFact, model: ModelFact, found: Round, gpus: Gpus, *, now: datetime) -> Verdict:
+    """Why the model stays, or is not placed, on the node."""
     if misfit := refusal(node, model, now=now):
         is_kept = misfit.code in {"placement_keeps", "placement_person_runs"}
-        return Verdict(name, "keep" if is_kept else "reject", misfit.code, misfit.detail)
-    return _of_gpus(node, model, found)
+        return Verdict(model.public_id, "keep" if is_kept else "reject", misfit.code, misfit.detail)
+    return _of_gpus(node, model, found, gpus)
 
 
-def _of_gpus(node: NodeFact, model: ModelFact, found: Round) -> Verdict:
+def _of_gpus(node: NodeFact, model: ModelFact, found: Round, gpus: Gpus) -> Verdict:
     """Why a node that might take the model does not: its GPUs, or that nothing wants it there."""
     name, need = model.public_id, found.needs[model.id]
-    whole = fits.fit(model=model, node=node, gpus=node.gpus)
+    whole = fits.fit(model=model, node=node, gpus=gpus.whole)
     if isinstance(whole, Misfit):
         return Verdict(name, "reject", whole.code, whole.detail)
-    if isinstance(fits.fit(model=model, node=node, gpus=free_gpus(node)), Misfit):
+    if isinstance(fits.fit(model=model, node=node, gpus=gpus.free), Misfit):
         return Verdict(name, "reject", "placement_gpus_taken")
     if not need.code:
         is_full = model.maximum is not None and need.ready + need.coming >= model.maximum

@@ -26,9 +26,12 @@ class Demand:
     refused: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ModelFact:
-    """A model that may be placed. `shape` is None where the catalogue has no config.json to plan from."""
+    """A model that may be placed. `shape` is None where the catalogue has no config.json to plan from.
+
+    Equal to itself alone, so that it is a cheap key of what a round has planned for it already.
+    """
 
     id: int
     public_id: str

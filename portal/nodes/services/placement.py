@@ -71,11 +71,12 @@ def carry_out(found: Round, *, policy: PlacementPolicy, now: datetime) -> list[d
     return [*_stops(found, policy, now=now), *_starts(found, policy, now=now)]
 
 
-def look(*, demand: Mapping[int, Demand], now: datetime) -> Round:
-    """Return what a round would decide now, and change nothing."""
+def look(*, demand: Mapping[int, Demand], now: datetime, is_brief: bool = False) -> Round:
+    """Return what a round would decide now, and change nothing; a brief look explains the short models alone."""
     models = selectors.model_facts(demand=demand)
     policy = selectors.policy_of(selectors.policy())
-    return rules.decide(Table(nodes=selectors.node_facts(), models=models, policy=policy, now=now))
+    nodes = selectors.node_facts()
+    return rules.decide(Table(nodes=nodes, models=models, policy=policy, now=now, is_brief=is_brief))
 
 
 def set_mode(*, node_id: str, mode: PlacementMode, actor: Actor, now: datetime) -> NodePlacement:

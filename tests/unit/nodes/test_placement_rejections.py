@@ -1,13 +1,14 @@
 """Every pair of a node and a model that is not placed says why, with a code of the failure catalogue."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from poolhouse_common import failures
 
-from portal.nodes.rules.placement import REASONS
-from portal.nodes.rules.placement_facts import Demand, Failure, ModelFact, NodeFact
+from portal.nodes.rules.placement import REASONS, Table, decide
+from portal.nodes.rules.placement_facts import Demand, Failure, ModelFact, NodeFact, Policy
 from tests.unit.nodes.placing import ASKED, NOW, decided, gpus, model, moves, node, running, serving, shape, verdict
 
 STOPPED = {"is_wanted": False, "observed": "stopped"}
@@ -91,3 +92,14 @@ def test_every_reason_of_a_need_has_words():
 
     assert codes == {name: name for name in wanted}
     assert set(codes) < set(REASONS)
+
+
+def test_a_brief_look_explains_the_short_models_alone_and_decides_the_same():
+    nodes = [node(number, gpus=gpus(of=number)) for number in (1, 2)]
+    table = Table(nodes=nodes, models=[model(1, demand=ASKED), model(2)], policy=Policy(), now=NOW)
+
+    brief, whole = decide(replace(table, is_brief=True)), decide(table)
+
+    assert moves(brief) == moves(whole)
+    assert [one.model for one in brief.verdicts[2]] == ["acme/m1"]
+    assert [one.model for one in whole.verdicts[2]] == ["acme/m1", "acme/m2"]
