@@ -1,7 +1,7 @@
 """What a machine would earn: a sum whose every step is an integer and can be done by hand."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from portal.billing.rules.prospects import Assumptions, Option, electricity_nano, fill, gpu_milliwatts, prospect
@@ -64,6 +64,7 @@ def test_the_best_for_each_gpu_first_and_a_model_once(offered: list[Option], gpu
     assert fill(offered, gpus=gpus) == chosen
 
 
+@settings(deadline=None)
 @given(
     offered=st.lists(
         st.builds(
@@ -82,6 +83,7 @@ def test_no_gpu_and_no_model_is_used_twice(offered: list[Option], gpus: dict[str
         assert sum(one.gpus for one in chosen if one.kind == kind) <= gpus.get(kind, 0)
 
 
+@settings(deadline=None)
 @given(
     a_second=st.floats(0, 1000),
     share=st.integers(0, 10_000),

@@ -1,7 +1,7 @@
 """GPUs as people and drivers write them."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from poolhouse_common.planner import MAX_GPUS, GpusRefused, default_kinds, find_kind, kind_of, parse_gpus
 
@@ -91,6 +91,7 @@ def test_what_cannot_be_read_says_which(text: str, code: str):
     assert refused.value.code == code
 
 
+@settings(deadline=None)
 @given(st.text(max_size=80))
 def test_no_text_does_worse_than_be_refused(text: str):
     try:

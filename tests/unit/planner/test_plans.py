@@ -213,7 +213,7 @@ def test_json_keeps_to_the_published_schema(config: dict[str, Any], gpus: str, w
     jsonschema.validate(report.as_json(answer, suggest(answer, gpus=named, wish=wish)), SCHEMA)
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(
     memory=st.integers(8, 200),
     context=st.integers(256, 131_072),

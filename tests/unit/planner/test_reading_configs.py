@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from poolhouse_common import failures
 from poolhouse_common.planner import ConfigRefused, parse_config, read_shape, recast, requantized
@@ -127,6 +127,7 @@ SCRAPS = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(changes=st.dictionaries(st.sampled_from(FIELDS), SCRAPS, max_size=3))
 def test_no_scrap_in_a_config_does_worse_than_be_refused(changes: dict[str, Any]):
     config = {**models.QWEN3_5_27B_FP8_CACHE["text_config"], **changes}

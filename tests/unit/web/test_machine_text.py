@@ -1,7 +1,7 @@
 """What a visitor writes of a machine: GPUs and the price of a kilowatt hour, in one line."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from poolhouse_common.planner import GpusRefused, default_kinds
 
@@ -37,6 +37,7 @@ def test_a_price_that_was_left_out_is_assumed_and_said():
     assert (found.kwh_nano, found.has_price) == (300_000_000, False)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=MAX_LETTERS) | st.from_regex(r"[0-9x ,.]{0,12}(4090|3090)[ ,.0-9/kWh]{0,20}", fullmatch=True))
 def test_no_text_does_worse_than_be_refused(text: str):
     try:
