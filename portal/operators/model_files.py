@@ -17,7 +17,7 @@ from portal.operators.access import OperatorRequest, operator_page
 class FilesForm(forms.Form):
     """What `sha256sum` prints of the model's folder."""
 
-    files = forms.FileField(
+    listing = forms.FileField(
         label="The list",
         help_text="In the model's folder: find . -type f -not -path '*/.*' -printf '%P\\n' | LC_ALL=C sort | xargs "
         "sha256sum > ../files.txt",
@@ -30,11 +30,11 @@ def files(request: OperatorRequest, model_id: int) -> HttpResponse:
     row = selectors.model_by_key(model_id)
     form = FilesForm(request.POST or None, request.FILES or None)
     if request.method == "POST" and form.is_valid():
-        content = form.cleaned_data["files"].read(MAX_BYTES)
+        content = form.cleaned_data["listing"].read(MAX_BYTES)
         try:
             add_list(model_id=row.pk, content=content, actor=request.actor, now=clock.now())
         except DomainError as error:
-            form.add_error("files", error.sentences)
+            form.add_error("listing", error.sentences)
         else:
             messages.success(request, "The list is stored: nodes fetch the model by themselves.")
             return redirect("operators:model", model_id=model_id)

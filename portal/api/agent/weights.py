@@ -34,7 +34,7 @@ class WeightFile(serializers.Serializer[Any]):
 class WeightsAnswer(serializers.Serializer[Any]):
     """Where the files come from, and what each must be. The list's digest is the one that was asked for."""
 
-    source = serializers.CharField()
+    source = serializers.CharField()  # type: ignore[assignment]  # a field of the message
     revision = serializers.CharField()
     files = WeightFile(many=True)
 

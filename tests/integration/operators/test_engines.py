@@ -26,7 +26,7 @@ def model(db):
 
 
 def upload(console, model, content: bytes):
-    return console.post(f"/operator/models/{model.pk}/files/", {"files": SimpleUploadedFile("files.txt", content)})
+    return console.post(f"/operator/models/{model.pk}/files/", {"listing": SimpleUploadedFile("files.txt", content)})
 
 
 def test_a_version_is_pinned(console):
