@@ -30,7 +30,7 @@ class PricedModelFactory(DjangoModelFactory):
     class Meta:
         model = CatalogModel
 
-    public_id = factory.Sequence(lambda n: f"acme/chat-{n}")
+    public_id = factory.Sequence(lambda n: f"acme/priced-{n}")
     name = factory.Sequence(lambda n: f"Chat {n}")
     state = ModelState.ACTIVE
     source = "acme/chat"
