@@ -7,6 +7,8 @@ from django.core.asgi import get_asgi_application
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings.production")
+# Under ASGI every request has a thread of its own: without a pool each would open a connection, and close it.
+os.environ.setdefault("DATABASE_POOL", "16")
 
 django_application: Any = get_asgi_application()
 

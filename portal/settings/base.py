@@ -41,7 +41,8 @@ STRIPE_TIMEOUT_S = env.integer("STRIPE_TIMEOUT_S", 30, low=1, high=120)
 DATABASE_URL = env.text("DATABASE_URL")
 DATABASE_DIRECT_URL = env.text("DATABASE_DIRECT_URL", DATABASE_URL)
 REDIS_URL = env.text("REDIS_URL")
-DATABASES: dict[str, Any] = {"default": env.database(DATABASE_URL)} if DATABASE_URL else {}
+DATABASE_POOL = env.integer("DATABASE_POOL", 0, low=0, high=200)
+DATABASES: dict[str, Any] = {"default": env.database(DATABASE_URL, pool=DATABASE_POOL)} if DATABASE_URL else {}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 ROOMS = [
