@@ -57,7 +57,8 @@ def test_a_release_is_halted_after_three_failures_that_are_a_fifth(failed: int, 
     ("agent", "code"),
     [
         ("1.4.0", ""), ("1.4.9", ""), ("1.3.0", ""), ("1.5.2", ""), ("1.2.9", "agent_outdated"),
-        ("1.6.0", "agent_ahead"), ("0.9.0", "agent_outdated"), ("2.4.0", "agent_ahead"), ("", ""), ("1.4", ""), ("dev", ""),
+        ("1.6.0", "agent_ahead"), ("0.9.0", "agent_outdated"), ("2.4.0", "agent_ahead"),
+        ("", ""), ("1.4", ""), ("dev", ""),
     ],
 )  # fmt: skip
 def test_one_minor_version_apart_is_near_enough(agent: str, code: str) -> None:
