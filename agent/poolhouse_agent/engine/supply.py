@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -105,6 +105,7 @@ class Supply:
             raise EngineError("weights_missing", f"no list of files for {digest[:12]}: {error.code}") from None
         if folder_digest(found.files) != digest:
             raise EngineError("weights_mismatch", "the pool's list of files is not that of the digest")
+        found = replace(found, source=found.source.removeprefix(f"{self.terms.hub}/"))  # as catalogues also write it
         if not _SOURCE.fullmatch(found.source) or not _REVISION.fullmatch(found.revision):
             raise EngineError("download_refused", f"source {found.source[:96]!r}, revision {found.revision[:64]!r}")
         for path in found.files:

@@ -100,6 +100,12 @@ async def test_a_model_is_fetched_once_and_is_the_catalogues(shop: Shop) -> None
     assert shop.told[-1][0] == "acme/tiny"
 
 
+async def test_a_source_may_be_written_with_the_hubs_address(shop: Shop) -> None:
+    shop.manifest = replace(shop.manifest, source=f"{shop.hub.url}/acme/tiny")
+
+    assert folder_digest(await shop.fetch()) == shop.digest
+
+
 def run(shop: Shop, folder: Path, **changes: Any) -> fetching.Told:
     told = fetching.Told(folder)
     fetching.fetch(shop.order(**changes), told)
