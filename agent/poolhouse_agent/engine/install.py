@@ -10,7 +10,7 @@ from poolhouse_agent.errors import EngineError
 
 
 def commands(version: str, folder: Path) -> list[list[str]]:
-    """What is run: a venv, and vLLM from built packages alone, so that nothing of a package runs when it is installed."""
+    """What is run: a venv, and vLLM from built packages alone, so that no package runs code while it is installed."""
     pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "--disable-pip-version-check"]
     return [
         [sys.executable, "-m", "venv", "--clear", "--without-pip", str(folder)],
