@@ -8,7 +8,7 @@ from typing import Final
 
 import orjson
 
-from portal.core import ids
+from portal.core import clock, ids
 from portal.gateway import failures, refusals
 from portal.gateway.breaker import Verdict
 from portal.gateway.capacity import NoCapacity
@@ -29,6 +29,7 @@ from portal.gateway.tunnel import frames
 from portal.gateway.tunnel.connection import BodyTooLarge
 from portal.gateway.tunnel.hub import TunnelHub
 from portal.gateway.tunnel.streams import Interrupted, NodeStream, TunnelLost
+from portal.gateway.turned_away import TurnedAway
 from portal.gateway.waiting import Waiting
 
 log = logging.getLogger(__name__)
@@ -54,6 +55,7 @@ class Parts:
     credit: CreditBook
     settlement: Settlement
     evidence: EvidenceLog
+    turned_away: TurnedAway
 
 
 async def serve(call: Call, parts: Parts, snapshot: Snapshot, hold: Hold) -> None:
@@ -66,6 +68,9 @@ async def serve(call: Call, parts: Parts, snapshot: Snapshot, hold: Hold) -> Non
     except SpoolUnavailable as error:
         log.error("dispatch.not_recorded", extra={"reason": error.sentences})  # noqa: TRY400  its reason says it all
         raise refusals.unrecorded() from error
+    except NoCapacity as refusal:
+        parts.turned_away.note(call.facts.model.id, refusal, now=clock.now())
+        raise
     finally:
         if hold.is_open:
             parts.credit.release(hold, 0)

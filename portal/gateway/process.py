@@ -35,6 +35,7 @@ from portal.gateway.tunnel.peer_client import PeerLinks
 from portal.gateway.tunnel.peer_server import PeerServer
 from portal.gateway.tunnel.server import TunnelServer
 from portal.gateway.tunnel.streams import TunnelLost
+from portal.gateway.turned_away import TurnedAway
 from portal.gateway.waiting import Waiting
 
 log = logging.getLogger(__name__)
@@ -73,6 +74,7 @@ class GatewayProcess:
         self.limiter = Limiter(config, ValkeyLink(url=settings.REDIS_URL, process=instance))
         self.store.subscribe(LIMITS, self.limiter.hear)
         self.sightings = SightingBook(threads=self.threads)
+        self.turned_away = TurnedAway(threads=self.threads)
         self.door = Door(
             addresses=AddressBook(trusted=settings.TRUSTED_PROXIES, country_header=config.country_header),
             sightings=self.sightings,
@@ -87,6 +89,7 @@ class GatewayProcess:
                 credit=self.credit,
                 settlement=self.settlement,
                 evidence=self.evidence,
+                turned_away=self.turned_away,
             ),
             limiter=self.limiter,
             measure=self.settlement.measure,
@@ -110,6 +113,7 @@ class GatewayProcess:
         await self.limiter.start()
         await self.store.start()
         await self.sightings.start()
+        await self.turned_away.start()
         await self.hub.start()
         await self.peers.start()
         await self.seeing.start()
@@ -157,6 +161,7 @@ class GatewayProcess:
         await self.links.stop()
         await self.store.stop()
         await self.sightings.stop()
+        await self.turned_away.stop()
         await self.limiter.stop()
         await self.credit.stop()
         await self.settlement.stop()

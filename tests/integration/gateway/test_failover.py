@@ -9,7 +9,7 @@ from uuid import UUID
 import httpx
 import pytest
 
-from portal.metering.models import UsageRecord
+from portal.metering.models import TurnedAway, UsageRecord
 from tests.fakes import scripts
 from tests.fakes.scripted_node import Reply, Script, ScriptedNode
 from tests.integration.gateway.pool import MODEL, Gateway, Machine, Pool, until
@@ -262,6 +262,7 @@ def test_without_a_node_there_is_no_capacity(pool: Pool, gateway: Gateway, clien
 
     assert response.json()["error"]["code"] == "no_capacity"
     assert int(response.headers["retry-after"]) >= 1
+    until("placement can see the demand", TurnedAway.objects.filter(requests__gte=1).exists, 10)
 
 
 @pytest.mark.parametrize("is_stream", [False, True])
