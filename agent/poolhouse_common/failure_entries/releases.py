@@ -22,7 +22,7 @@ ENTRIES = (
         PROVIDER,
         "No release key was pinned",
         "The pool named no key when this agent was installed, so no release can be trusted.",
-        "Run the pool's install command again once the operator signs releases; `--release-key` pins a key you were told.",
+        "Run the pool's install command again once the operator signs releases; `--release-key` pins a key you know.",
     ),
     Failure(
         "release_signature_invalid",
