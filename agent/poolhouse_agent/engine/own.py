@@ -94,7 +94,9 @@ class OwnEngine:
         except EngineError as error:
             if self._process.exit_status is None:
                 raise
-            raise self._recipe.classify(self._process.tail(), fallback=error) from None
+            found = self._recipe.classify(self._process.tail(), fallback=error)
+            # The log of one that has served may hold anything: only a known cause is taken from it.
+            raise (error if self.is_adopted and found.code == error.code else found) from None
         return target
 
     def _fits(self, note: Note) -> bool:
