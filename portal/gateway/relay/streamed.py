@@ -83,7 +83,7 @@ class _Carried:
             self._bytes_left -= len(piece)
             if self._bytes_left < 0:
                 raise failures.broke("answer_too_large", most=self._call.longest_bytes)
-            await self._take_within_hold(self._split(piece), size=len(piece))
+            await self._take_within_hold(self._split(piece))
         await self._take(self._splitter.finish())
         if not self._is_whole():
             raise failures.broke("stream_truncated", events=self._events)
@@ -137,10 +137,10 @@ class _Carried:
         await self._call.exchange.write(lead + self._dialect.ping())
         self._call.heard_at = time.monotonic()
 
-    async def _take_within_hold(self, events: list[bytes], *, size: int) -> None:
+    async def _take_within_hold(self, events: list[bytes]) -> None:
         """Take the events, one by one where the hold may end among them: what it still pays for is handed over."""
         cover = self._attempt.cover
-        if cover is None or cover.pays_for(size):
+        if cover is None or cover.pays_for(sum(map(len, events))):  # an event is never shorter than its text
             await self._take(events)
             return
         for event in events:
