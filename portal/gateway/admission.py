@@ -5,7 +5,6 @@ import hmac
 import time
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 from typing import Any, Final
 
 from portal.core import clock
@@ -79,8 +78,8 @@ class Admission:
             exchange.promise(slot.headers)
             bound = await bounds.of(asked, model=terms.model, measure=self.measure)
             await self.limiter.reserve(slot, bound.prompt_tokens + bound.output_tokens)
-            if asked.ignored:
-                exchange.promise(partial(_limits_and_ignored, slot, asked.ignored))
+            told = (*slot.headers(), *_ignored(asked))  # what is left beside this request, whenever its answer begins
+            exchange.promise(lambda: told)
             call = self._call(exchange, endpoint, translation, self._facts(exchange, endpoint, asked, terms, bound))
             if terms.session is not None:
                 call.affinity, call.is_session = affinity.session_key(terms.key, terms.session), True
@@ -176,8 +175,8 @@ def _other_task(model: ModelEntry) -> ApiError:
     return ApiError(404, INVALID_REQUEST, "model_not_found", message, param="model")
 
 
-def _limits_and_ignored(slot: Slot, names: tuple[str, ...]) -> Headers:
-    return (*slot.headers(), (b"x-pool-ignored-fields", ignored_names(names)))
+def _ignored(asked: Asked) -> Headers:
+    return ((b"x-pool-ignored-fields", ignored_names(asked.ignored)),) if asked.ignored else ()
 
 
 def ignored_names(names: tuple[str, ...]) -> bytes:

@@ -25,6 +25,9 @@ _MIDDLE = 512
 _AT_ONCE = (1, 4, 16, 64, 256)
 _ROOM = 0.8  # of the context for the prompt
 _SPENT_SHARE = 0.5  # of the time for the table; the rest is for the search
+# After a refusal: how often, and after which pause, the engine is asked whether it has room again.
+_CALM_TRIES = 50
+_CALM_S = 0.1
 
 
 @dataclass(slots=True)
@@ -134,8 +137,20 @@ class ServingBenchmark:
                     group.create_task(work())
         except BaseExceptionGroup as failures:
             known, _ = failures.split(EngineError)
+            if known is not None and isinstance(known.exceptions[0], EngineBusy):
+                await self._calm(prompts)
             raise (known.exceptions[0] if known is not None else failures) from None
         return answers
+
+    async def _calm(self, prompts: Prompts) -> None:
+        """Wait until the requests that were given up have freed their places: what is measured next needs them."""
+        for _ in range(_CALM_TRIES):
+            try:
+                await self._ask(prompts.of(16), 1)
+            except EngineBusy:
+                await asyncio.sleep(_CALM_S)
+            else:
+                return
 
     async def _ask(self, prompt: str, tokens: int) -> Answered:
         answered = await asking.ask(self.http, self.target, prompt, tokens=tokens)
