@@ -89,12 +89,12 @@ def main() -> int:
 
 def _serve(order: Order, scratch: str) -> int:
     try:
-        leader = _start(order, scratch)
+        engine = _start(order, scratch)  # kept: a Popen that goes takes its child's exit status with it
     except OSError as error:
         _answer(f"failed {error}")
         return 1
-    _answer(f"started {leader}")
-    status = _wait(order, leader)
+    _answer(f"started {engine.pid}")
+    status = _wait(order, engine.pid)
     left = _end_all()
     clean(order.cleanup)
     replace(order.folder / ENDED, {"mark": order.mark, "status": status, "left": left})
@@ -102,7 +102,7 @@ def _serve(order: Order, scratch: str) -> int:
     return 0
 
 
-def _start(order: Order, scratch: str) -> int:
+def _start(order: Order, scratch: str) -> "subprocess.Popen[bytes]":
     """Start the engine in a session of its own and write the note. Raises OSError."""
     environ = {**order.environ, MARK: order.mark, **({"TMPDIR": scratch} if scratch else {})}
     order.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -124,7 +124,7 @@ def _start(order: Order, scratch: str) -> int:
         "cleanup": list(order.cleanup),
     }
     replace(order.folder / NOTE, {**note, "started": started_at(child.pid), "host_started": started_at(os.getpid())})
-    return child.pid
+    return child
 
 
 def _in_the_child() -> None:

@@ -65,9 +65,15 @@ class EngineProcess:
         self.launcher.renew()
         await self.launcher.start(json.dumps(order))
         note = Note.read(self.folder)
-        if note is None or note.mark != mark:
+        if note is not None and note.mark == mark:
+            self.adopt(note)
+            return
+        status = _ended(self.folder, mark)
+        if status is None:
             raise EngineError("engine_start_failed", "the engine ended at once")
-        self.adopt(note)
+        # It ended before it could be looked at; whoever waits for it learns its status, and its log says why.
+        self.note, self._status = None, status
+        self._ended = asyncio.create_task(_known(status))
 
     def adopt(self, note: Note) -> None:
         """Watch an engine that runs already."""
@@ -113,7 +119,7 @@ class EngineProcess:
     async def _watch(self, note: Note) -> int:
         """Wait for the host, which ends when all of the engine has ended; without a host, end what it left."""
         await _gone(note.host, note.host_started)
-        written = _ended(note)
+        written = _ended(note.folder, note.mark)
         if written is None:
             await _reap(note)
         self._status = -signal.SIGKILL if written is None else written
@@ -159,11 +165,15 @@ def _settle(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-def _ended(note: Note) -> int | None:
+async def _known(status: int) -> int:
+    return status
+
+
+def _ended(folder: Path, mark: str) -> int | None:
     """The exit status that the host wrote down; None where it could not."""
     try:
-        written = json.loads((note.folder / host.ENDED).read_text(encoding="utf-8"))
-        return int(written["status"]) if written["mark"] == note.mark else None
+        written = json.loads((folder / host.ENDED).read_text(encoding="utf-8"))
+        return int(written["status"]) if written["mark"] == mark else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -79,6 +79,27 @@ async def test_what_left_the_session_is_ended_with_the_engine(bench: Bench) -> N
     assert not (bench.folder / host.NOTE).exists()
 
 
+class _Late(Launcher):
+    """Comes back when the engine that it started is gone again."""
+
+    async def start(self, order: str) -> None:
+        folder = Path(json.loads(order)["folder"])
+        await super().start(order)
+        await until(folder / host.ENDED)
+        while (folder / host.NOTE).exists():
+            await asyncio.sleep(0.01)
+
+
+async def test_an_engine_that_ends_at_once_tells_its_status_all_the_same(bench: Bench, tmp_path: Path) -> None:
+    engine = EngineProcess(bench.folder, _Late(tmp_path / "agent.alive", door=tmp_path / "none"))
+
+    await engine.start(Command(["/bin/false"], {}, 5.0), ordered={"desired": {}})
+
+    assert engine.exit_status == 1
+    assert await asyncio.wait_for(engine.wait(), 5) == 1
+    await engine.stop()
+
+
 async def test_an_engine_that_is_killed_leaves_nothing(bench: Bench) -> None:
     engine = await bench.start("time.sleep(600)")
 
