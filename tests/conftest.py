@@ -3,8 +3,14 @@
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.databases import let_tests_truncate
+
+# A busy machine is no counterexample. Hypothesis' own profile for CI says the same, and stays where it is in use.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+if settings.get_current_profile_name() == "default":
+    settings.load_profile("any machine")
 
 
 @pytest.fixture
