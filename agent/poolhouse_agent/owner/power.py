@@ -23,6 +23,7 @@ _ALL = "*"
 # What may have passed in a minute; whatever else stands is looked at again after a while, since drivers forget limits.
 _LATER = frozenset({"nvml_hung", "nvml_error", "nvml_library_missing", "nvml_driver_not_loaded", "gpu_is_lost"})
 _RETRY_S, _RENEW_S = 60.0, 600.0
+_KILLED_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,8 @@ class PowerKeeper:
         except TimeoutError:
             with contextlib.suppress(ProcessLookupError):
                 child.kill()
+            with contextlib.suppress(TimeoutError):  # one that hangs in the driver cannot be killed
+                await asyncio.wait_for(child.wait(), _KILLED_S)
             return (Limit("", None, None, "nvml_hung", f"no answer within {self._deadline_s:.0f} s"),)
         return _limits(output, child.returncode or 0)
 
