@@ -10,7 +10,7 @@ from django.db import Error as DatabaseError
 
 from portal.billing.rules import leasing
 from portal.billing.services import budgets, leases
-from portal.gateway import lease_pool
+from portal.gateway import background, lease_pool
 from portal.gateway.budget_purses import BudgetPurses
 from portal.gateway.contracts import Drawn, Hold, KeyEntry
 from portal.gateway.lease_keeper import UNUSED_S, LeaseKeeper
@@ -44,13 +44,11 @@ class CreditBook:
 
     async def start(self) -> None:
         """Begin to renew leases and to return what lies idle."""
-        self._tick = asyncio.get_running_loop().create_task(self._keep())
+        self._tick = background.start(self._keep())
 
     async def stop(self) -> None:
         """End the work beside requests; what is leased stays until the spool is drained."""
-        if self._tick is not None:
-            self._tick.cancel()
-            await asyncio.gather(self._tick, return_exceptions=True)
+        await background.stop(self._tick)
 
     async def place(self, *, key: KeyEntry, nano: int, now: datetime) -> Hold:
         """Hold `nano` of every budget the key draws on and of its organization's credit.

@@ -34,7 +34,6 @@ class EvidenceLog:
     """One object a process."""
 
     def __init__(self, *, threads: DatabaseThreads) -> None:
-        self.noted = 0
         self.dropped = 0
         self._threads = threads
         self._waiting: dict[Key, Incident] = {}
@@ -52,7 +51,6 @@ class EvidenceLog:
     ) -> None:
         """Keep one incident. `detail` and `sample` are protocol facts, never a customer's text. Never fails."""
         now = clock.now()
-        self.noted += 1
         self._add(
             Incident(
                 node_id=node_id,

@@ -11,7 +11,7 @@ from typing import Final
 from django.conf import settings
 from django.db import DatabaseError
 
-from portal.gateway import dispatch, errors
+from portal.gateway import background, dispatch, errors
 from portal.gateway.addresses import AddressBook
 from portal.gateway.admission import Admission
 from portal.gateway.auth import Door
@@ -117,10 +117,8 @@ class GatewayProcess:
         await self.hub.start()
         await self.peers.start()
         await self.seeing.start()
-        self._watcher = asyncio.create_task(self._watch())
-        self._watcher.add_done_callback(_report_death)
-        self._recorder = asyncio.create_task(self.evidence.run())
-        self._recorder.add_done_callback(_report_death)
+        self._watcher = background.start(self._watch())
+        self._recorder = background.start(self.evidence.run())
         log.info("gateway.started", extra={"gateway": self.config.process})
 
     @property
@@ -152,10 +150,7 @@ class GatewayProcess:
 
     async def stop(self) -> None:
         """Stop the parts in the reverse order; what is spooled stays spooled."""
-        for task in (self._watcher, self._recorder):
-            if task is not None:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
+        await background.stop(self._watcher, self._recorder)
         await self.evidence.flush()
         await self.peers.stop()
         await self.links.stop()
@@ -197,8 +192,3 @@ class GatewayProcess:
             await self.hub.touch()
         except (DatabaseError, TimeoutError) as error:
             log.warning("tunnel.touch_failed", extra={"reason": type(error).__name__})
-
-
-def _report_death(task: "asyncio.Task[None]") -> None:
-    if not task.cancelled() and task.exception() is not None:
-        log.critical("gateway.task_died", exc_info=task.exception())

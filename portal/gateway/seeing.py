@@ -7,6 +7,7 @@ from typing import Final
 
 from django.core.exceptions import ImproperlyConfigured
 
+from portal.gateway import background
 from portal.gateway.contracts import Attempt, Settled
 from portal.gateway.exchange import Exchange
 from portal.gateway.metrics import GatewayMetrics, Served, Standing, operation
@@ -44,13 +45,11 @@ class Seeing:
 
     async def start(self) -> None:
         """Begin to set the gauges."""
-        self._task = asyncio.get_running_loop().create_task(self._each_second())
+        self._task = background.start(self._each_second())
 
     async def stop(self) -> None:
         """Take the gauges off the page and send the last spans."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await background.stop(self._task)
         self.metrics.leave()
         if self._traces is not None:
             await asyncio.to_thread(self._traces.stop)

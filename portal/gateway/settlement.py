@@ -17,7 +17,7 @@ from portal.billing.rules import settling
 from portal.billing.rules.settling import Agreed, Bill, Observed
 from portal.billing.services import replay
 from portal.core import clock
-from portal.gateway import marks
+from portal.gateway import background, marks
 from portal.gateway.adopter import Adopter
 from portal.gateway.contracts import Attempt, Hold, NodeEntry, PriceEntry, RequestFacts, Settled
 from portal.gateway.coverage import Cover
@@ -72,17 +72,14 @@ class Settlement:
 
     async def start(self) -> None:
         """Begin to mark, ship and adopt."""
-        loop = asyncio.get_running_loop()
         works = (self._mark_each_second, self._shipper.run, self._adopter.run)
-        self._tasks = [loop.create_task(work()) for work in works]
+        self._tasks = [background.start(work()) for work in works]
 
     async def stop(self) -> None:
         """Let closes end, ship what is closed, and leave an empty spool behind; what remains is adopted later."""
         if self._closing:
             await asyncio.wait(self._closing, timeout=_STOP_S)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await background.stop(*self._tasks)
         await self._write_again()
         is_empty = await self._shipper.ship() and self._shipper.is_done and not (self._open or self._unwritten)
         is_empty = is_empty and await self._retire()

@@ -9,6 +9,7 @@ from django.db import DatabaseError
 
 from portal.accounts.services import sightings
 from portal.accounts.services.sightings import Seen
+from portal.gateway import background
 from portal.gateway.addresses import Caller
 from portal.gateway.contracts import KeyEntry
 from portal.gateway.threads import DatabaseThreads
@@ -44,14 +45,11 @@ class SightingBook:
 
     async def start(self) -> None:
         """Begin to write."""
-        self._task = asyncio.create_task(self._follow())
-        self._task.add_done_callback(_report_death)
+        self._task = background.start(self._follow())
 
     async def stop(self) -> None:
         """Write what waits, once, and end."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await background.stop(self._task)
         await self._flush()
 
     def _remember(self, place: _Place, now: float) -> None:
@@ -84,8 +82,3 @@ class SightingBook:
             for place, at in batch.items():
                 if self._waiting.get(place) == at:
                     del self._waiting[place]
-
-
-def _report_death(task: "asyncio.Task[None]") -> None:
-    if not task.cancelled() and task.exception() is not None:
-        log.critical("sightings.task_died", exc_info=task.exception())

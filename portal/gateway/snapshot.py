@@ -16,7 +16,7 @@ from django.conf import settings
 from django.db import Error as DatabaseError
 
 from portal.core import clock
-from portal.gateway import snapshot_loader
+from portal.gateway import background, snapshot_loader
 from portal.gateway.contracts import Snapshot
 from portal.gateway.snapshot_loader import SnapshotLoader
 from portal.gateway.threads import DatabaseThreads
@@ -57,16 +57,12 @@ class SnapshotStore:
         """Load once, waiting for the database if need be, then follow changes."""
         while not await self._refresh(timeout_s=_FIRST_LOAD_TIMEOUT_S):  # noqa: ASYNC110  no event says it is back
             await asyncio.sleep(_POLL_S)
-        loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(work()) for work in (self._follow, self._listen_postgres, self._listen_valkey)]
-        for task in self._tasks:
-            task.add_done_callback(_report_death)
+        works = (self._follow, self._listen_postgres, self._listen_valkey)
+        self._tasks = [background.start(work()) for work in works]
 
     async def stop(self) -> None:
         """End all connections."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await background.stop(*self._tasks)
         self._thread.stop()
 
     def is_stale(self, now: float) -> bool:
@@ -186,8 +182,3 @@ class SnapshotStore:
                     self._contact_at = time.monotonic()
                     if message["type"] == "message":
                         self._take(message["data"])
-
-
-def _report_death(task: "asyncio.Task[None]") -> None:
-    if not task.cancelled() and task.exception() is not None:
-        log.critical("snapshot.task_died", exc_info=task.exception())

@@ -11,6 +11,7 @@ from typing import Final
 
 from django.db import DatabaseError
 
+from portal.gateway import background
 from portal.gateway.capacity import NoCapacity
 from portal.gateway.threads import DatabaseThreads
 from portal.metering.services import demand
@@ -43,14 +44,11 @@ class TurnedAway:
 
     async def start(self) -> None:
         """Begin to write."""
-        self._task = asyncio.create_task(self._follow())
-        self._task.add_done_callback(_report_death)
+        self._task = background.start(self._follow())
 
     async def stop(self) -> None:
         """Write what waits, once, and end."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await background.stop(self._task)
         await self.flush()
 
     async def flush(self) -> None:
@@ -69,8 +67,3 @@ class TurnedAway:
         while True:
             await asyncio.sleep(_FLUSH_S)
             await self.flush()
-
-
-def _report_death(task: "asyncio.Task[None]") -> None:
-    if not task.cancelled() and task.exception() is not None:
-        log.critical("turned_away.task_died", exc_info=task.exception())

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from portal.gateway import background
 from portal.gateway.config import GatewayConfig
 from portal.gateway.contracts import KeyEntry, Limits
 from portal.gateway.errors import Headers
@@ -56,13 +57,11 @@ class Limiter:
     async def start(self) -> None:
         """Meet the other processes, and begin to return what lies idle."""
         await self._link.start()
-        self._keeping = asyncio.get_running_loop().create_task(self._keep_for_ever())
+        self._keeping = background.start(self._keep_for_ever())
 
     async def stop(self) -> None:
         """Return everything and leave."""
-        if self._keeping is not None:
-            self._keeping.cancel()
-            await asyncio.gather(self._keeping, return_exceptions=True)
+        await background.stop(self._keeping)
         for owner in self._kept:
             owner.shed()
         await asyncio.gather(*[owner.settled() for owner in self._kept])

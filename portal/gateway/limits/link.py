@@ -17,6 +17,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import NoScriptError, RedisError
 
+from portal.gateway import background
 from portal.gateway.limits import scripts
 from portal.integrations.bus import CHANNEL
 
@@ -104,20 +105,16 @@ class ValkeyLink:
         self._beating: asyncio.Task[None] | None = None
         self._slow = 0
         self._lag_s = 0.0
-        self._is_leaving = False
 
     async def start(self) -> None:
         """Make this process known to the others, and stay so."""
         with suppress(LinkDown):
             await self._beat()
-        self._beating = asyncio.get_running_loop().create_task(self._beat_for_ever())
+        self._beating = background.start(self._beat_for_ever())
 
     async def stop(self) -> None:
         """Leave; the others count one process less."""
-        self._is_leaving = True  # the client may swallow a cancellation that meets an answer: then this ends the beat
-        if self._beating is not None:
-            self._beating.cancel()
-            await asyncio.gather(self._beating, return_exceptions=True)
+        await background.stop(self._beating)
         await asyncio.gather(*self._flushing, return_exceptions=True)
         with suppress(RedisError, OSError, TimeoutError):
             async with asyncio.timeout(self._deadline_s):
@@ -212,7 +209,7 @@ class ValkeyLink:
 
     async def _beat_for_ever(self) -> None:
         quick = 0
-        while not self._is_leaving:
+        while True:
             await self._sleep(_BEAT_S if self.is_up else _PROBE_S)
             try:
                 took_s = await self._beat()

@@ -55,7 +55,7 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         self._sink = sink
         for message in waiting:
             if message["type"] == "websocket.receive":
-                self._take(message.get("bytes") or b"")
+                self._take(message["bytes"] or b"")
             else:
                 self.queue.put_nowait(message)
         self._go_on()

@@ -262,7 +262,8 @@ def test_without_a_node_there_is_no_capacity(pool: Pool, gateway: Gateway, clien
 
     assert response.json()["error"]["code"] == "no_capacity"
     assert int(response.headers["retry-after"]) >= 1
-    until("placement can see the demand", TurnedAway.objects.filter(requests__gte=1).exists, 10)
+    seen = TurnedAway.objects.filter(model_id=pool.model.pk, reason__in=("none", "tunnel"), requests__gte=1)
+    until("placement can see the demand", seen.exists, 10)
 
 
 @pytest.mark.parametrize("is_stream", [False, True])
