@@ -1,10 +1,10 @@
 """Checks of the engine program, the weights and external servers."""
 
 import asyncio
-import contextlib
 import re
 from dataclasses import replace
 
+from poolhouse_agent import children
 from poolhouse_agent.checks.result import Result, Status, Surroundings, ok, skipped, trouble
 from poolhouse_agent.engine import external, versions, weights
 from poolhouse_agent.errors import EngineError
@@ -69,12 +69,6 @@ async def _version(path: str) -> str:
         path, "--version", stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
     )  # fmt: skip
-    try:
-        async with asyncio.timeout(_VERSION_S):
-            output, _ = await child.communicate()
-    except TimeoutError:
-        with contextlib.suppress(ProcessLookupError):
-            child.kill()
-        return ""
-    found = _VERSION.search(output.decode("utf-8", "replace"))
+    output = await children.answer(child, deadline_s=_VERSION_S)
+    found = _VERSION.search((output or b"").decode("utf-8", "replace"))
     return found[0] if found else ""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from poolhouse_agent import children
 from poolhouse_agent.config import Container
 from poolhouse_agent.engine import vllm_log
 from poolhouse_agent.engine.process import Command
@@ -95,13 +96,9 @@ async def _run(*argv: str) -> tuple[int, str]:
     child = await asyncio.create_subprocess_exec(
         *argv, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
     )
-    try:
-        async with asyncio.timeout(_ANSWER_S):
-            said, _ = await child.communicate()
-    except TimeoutError:
-        child.kill()
-        await child.wait()
-        raise EngineError("container_failed", f"{argv[0]} {argv[1]} did not answer within {_ANSWER_S:.0f} s") from None
+    said = await children.answer(child, deadline_s=_ANSWER_S)
+    if said is None:
+        raise EngineError("container_failed", f"{argv[0]} {argv[1]} did not answer within {_ANSWER_S:.0f} s")
     return child.returncode or 0, said.decode("utf-8", "replace").strip()
 
 

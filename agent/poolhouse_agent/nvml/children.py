@@ -1,14 +1,11 @@
-"""Starts and ends the children that ask NVML."""
+"""Starts the children that ask NVML."""
 
 import asyncio
-import contextlib
 import os
 import sys
 from pathlib import Path
 
 import poolhouse_agent
-
-_KILL_S = 2.0
 
 
 async def start(module: str, *arguments: str) -> asyncio.subprocess.Process:
@@ -18,15 +15,3 @@ async def start(module: str, *arguments: str) -> asyncio.subprocess.Process:
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
         env={**os.environ, "PYTHONPATH": str(Path(poolhouse_agent.__file__).parents[1])},
     )  # fmt: skip
-
-
-async def end(child: asyncio.subprocess.Process) -> bool:
-    """Kill a child; tell whether the kernel let it die."""
-    with contextlib.suppress(ProcessLookupError):
-        child.kill()
-    try:
-        async with asyncio.timeout(_KILL_S):
-            await child.wait()
-    except TimeoutError:
-        return False
-    return True

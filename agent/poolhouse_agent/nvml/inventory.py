@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from poolhouse_agent.children import end
 from poolhouse_agent.nvml import children, judge
 from poolhouse_agent.nvml.answers import Answers
 from poolhouse_agent.nvml.judge import Around
@@ -105,11 +106,11 @@ class Inventory:
                 status = await child.wait()
         except TimeoutError:
             answers.take(bytes(output))
-            if not await children.end(child):
+            if not await end(child):
                 self.remember_stuck(child, gpu=answers.turn)
             return "hung"
         except asyncio.CancelledError:
-            await children.end(child)
+            await end(child)
             raise
         answers.take(bytes(output))
         return "" if status == 0 else f"exit status {status}"

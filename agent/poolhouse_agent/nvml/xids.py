@@ -8,6 +8,7 @@ import json
 import logging
 
 from poolhouse_agent.backoff import Backoff
+from poolhouse_agent.children import end
 from poolhouse_agent.nvml import children
 
 log = logging.getLogger(__name__)
@@ -48,7 +49,7 @@ class XidWatch:
         try:
             return await self._hear(child)
         finally:
-            await children.end(child)
+            await end(child)
 
     async def _hear(self, child: asyncio.subprocess.Process) -> str:
         """Take the child's lines until it ends or falls silent; return why."""

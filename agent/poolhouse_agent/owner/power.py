@@ -1,7 +1,6 @@
 """The owner's power cap: set through NVML, and the limits of before put back when the agent stops."""
 
 import asyncio
-import contextlib
 import json
 import logging
 import os
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import poolhouse_agent
+from poolhouse_agent import children
 from poolhouse_agent.errors import ConfigError
 from poolhouse_agent.state import State
 
@@ -23,7 +23,6 @@ _ALL = "*"
 # What may have passed in a minute; whatever else stands is looked at again after a while, since drivers forget limits.
 _LATER = frozenset({"nvml_hung", "nvml_error", "nvml_library_missing", "nvml_driver_not_loaded", "gpu_is_lost"})
 _RETRY_S, _RENEW_S = 60.0, 600.0
-_KILLED_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +47,7 @@ class PowerKeeper:
         self._deadline_s = deadline_s
         self._retry_s = retry_s
         self._again_at = 0.0
+        self._stuck: asyncio.subprocess.Process | None = None
         self.cap_w: int | None = None
         self.limits: tuple[Limit, ...] = ()
 
@@ -80,6 +80,10 @@ class PowerKeeper:
         self._tell()
         return self.limits
 
+    def remember_stuck(self, child: asyncio.subprocess.Process) -> None:
+        """Ask no more until this child, which the kernel does not let die, has ended."""
+        self._stuck = child
+
     def _remember(self) -> None:
         """Note each first limit; a later cap must not pass for the limit of before."""
         changed = {limit.gpu: limit.before_w * 1000 for limit in self.limits if limit.before_w and not limit.code}
@@ -100,6 +104,8 @@ class PowerKeeper:
             log.log(level, "power.limit", extra=fields)
 
     async def _ask(self, wanted: Sequence[tuple[str, int]]) -> tuple[Limit, ...]:
+        if self._stuck is not None and self._stuck.returncode is None:
+            return (Limit("", None, None, "nvml_hung", "an earlier call has still not come back"),)
         words = [f"{uuid}={limit_mw}" for uuid, limit_mw in wanted]
         try:
             child = await asyncio.create_subprocess_exec(
@@ -109,14 +115,9 @@ class PowerKeeper:
             )  # fmt: skip
         except OSError as error:
             return (Limit("", None, None, "nvml_crashed", str(error)),)
-        try:
-            async with asyncio.timeout(self._deadline_s):
-                output, _ = await child.communicate()
-        except TimeoutError:
-            with contextlib.suppress(ProcessLookupError):
-                child.kill()
-            with contextlib.suppress(TimeoutError):  # one that hangs in the driver cannot be killed
-                await asyncio.wait_for(child.wait(), _KILLED_S)
+        output = await children.answer(child, deadline_s=self._deadline_s)
+        if output is None:
+            self.remember_stuck(child)
             return (Limit("", None, None, "nvml_hung", f"no answer within {self._deadline_s:.0f} s"),)
         return _limits(output, child.returncode or 0)
 

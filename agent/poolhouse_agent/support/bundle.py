@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import poolhouse_agent
-from poolhouse_agent import VERSION, host, status
+from poolhouse_agent import VERSION, children, host, status
 from poolhouse_agent.config import Config
 from poolhouse_agent.errors import ConfigError
 from poolhouse_agent.state import State
@@ -131,12 +131,8 @@ async def _output(*argv: str) -> str:
         *argv, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
         env={**os.environ, "PYTHONPATH": str(Path(poolhouse_agent.__file__).parents[1])},
     )  # fmt: skip
-    try:
-        async with asyncio.timeout(_DEADLINE_S):
-            output, _ = await child.communicate()
-    except TimeoutError:
-        child.kill()
-        await child.wait()
+    output = await children.answer(child, deadline_s=_DEADLINE_S)
+    if output is None:
         return f"no answer within {_DEADLINE_S:.0f} s\n"
     return output.decode("utf-8", "replace")
 

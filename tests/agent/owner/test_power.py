@@ -1,5 +1,6 @@
 """The power cap over a real library: set on every GPU, put back at the end, refused with its reason."""
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -126,6 +127,22 @@ async def test_a_hung_driver_hangs_nothing(state: State, library: Path, scenario
     found = await PowerKeeper(state, library=str(library), deadline_s=0.5).hold(280)
 
     assert found == (Limit("", None, None, "nvml_hung", "no answer within 0 s"),)
+
+
+async def test_a_driver_that_still_hangs_is_not_asked_again(
+    keeper: PowerKeeper, limits: Callable[[], list[int]]
+) -> None:
+    stuck = await asyncio.create_subprocess_exec("sleep", "600")
+    keeper.remember_stuck(stuck)
+
+    found = await keeper.hold(280)
+    before = limits()
+    stuck.kill()
+    await stuck.wait()
+    await keeper.hold(300)
+
+    assert found == (Limit("", None, None, "nvml_hung", "an earlier call has still not come back"),)
+    assert (before, limits()) == ([450, 450], [300, 300])
 
 
 async def test_a_cap_that_is_held_costs_no_child_each_time(
