@@ -1,9 +1,12 @@
 """A running agent measures itself when the portal asks, and nobody suffers from it."""
 
-from collections.abc import Callable
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from poolhouse_agent.checks.result import Status, skipped, trouble
 from poolhouse_agent.owner import book
 from poolhouse_agent.owner.book import Book
@@ -13,7 +16,7 @@ from poolhouse_agent.runtime import Agent
 from poolhouse_agent.state import State, Wish
 
 from tests.agent.conftest import join, running_agent
-from tests.fakes.pool import CANCEL, Pool
+from tests.fakes.pool import CANCEL, TIMEOUT_S, Pool
 
 
 def wanted(**changes: Any) -> dict[str, Any]:
@@ -26,6 +29,25 @@ def results(pool: Pool) -> dict[str, Any]:
 
 async def done(pool: Pool, state: str = "done") -> Any:
     return await pool.report(lambda report: report["state"] == state)
+
+
+def endings(pool: Pool) -> list[tuple[str, str, str]]:
+    """The reports that say how a round ended."""
+    reports = [report for report in pool.reports if report["state"] != "running"]
+    return [(report["round"], report["state"], report["code"]) for report in reports]
+
+
+@contextlib.asynccontextmanager
+async def halfway(pool: Pool, state: State) -> AsyncIterator[Agent]:
+    """Run an agent whose round has measured the GPUs and waits for the portal's echo."""
+    pool.desired = []
+    pool.check_round = wanted()
+    pool.echoes.clear()
+    await join(pool, state)
+    async with running_agent(state) as agent:
+        async with asyncio.timeout(TIMEOUT_S):
+            await pool.echo_came.wait()
+        yield agent
 
 
 async def test_gpus_are_measured_before_the_first_engine_starts(pool: Pool, state: State) -> None:
@@ -140,16 +162,42 @@ async def test_a_step_that_fails_does_not_end_the_round_and_the_next_round_is_an
 
 
 async def test_an_agent_that_ends_says_that_its_round_was_cut_short(pool: Pool, state: State) -> None:
-    pool.desired = []
-    pool.check_round = wanted()
-    await join(pool, state)
+    async with halfway(pool, state):
+        pass
 
-    async with running_agent(state):
-        await pool.report(lambda report: report["state"] == "running")
+    assert endings(pool) == [("round_1", "interrupted", "check_interrupted")]
+    assert pool.reports[-1]["state"] == "interrupted"
 
-    ended = pool.reports[-1]
-    assert (ended["state"], ended["code"]) in {("interrupted", "check_interrupted"), ("done", "")}
-    assert ended["round"] == "round_1"
+
+def withdraw(pool: Pool, _state: State) -> None:
+    pool.check_round = None
+
+
+def replace(pool: Pool, _state: State) -> None:
+    pool.check_round = wanted(round="round_2")
+
+
+def pause(_pool: Pool, state: State) -> None:
+    book.store(state, Book({}, Pause(datetime.now(UTC), None)))
+
+
+@pytest.mark.parametrize("change", [withdraw, replace, pause])
+async def test_a_round_that_is_wanted_no_longer_is_given_up_halfway(
+    pool: Pool, state: State, change: Callable[[Pool, State], None]
+) -> None:
+    async with halfway(pool, state):
+        change(pool, state)
+
+        await done(pool, "interrupted")
+
+        assert endings(pool) == [("round_1", "interrupted", "check_interrupted")]
+        book.store(state, Book())
+        pool.echoes.set()
+        pool.check_round = wanted(round="round_3")
+        await done(pool)
+
+    assert endings(pool)[-1] == ("round_3", "done", "")
+    assert ("round_1", "done", "") not in endings(pool)
 
 
 async def test_an_owner_who_has_paused_is_left_alone(pool: Pool, state: State) -> None:

@@ -184,6 +184,9 @@ class Pool:
         self.check_round: dict[str, Any] | None = None
         self.reports: list[Any] = []
         self.verdicts: list[dict[str, Any]] = []
+        self.echoes = asyncio.Event()  # cleared: whoever measures the network waits
+        self.echoes.set()
+        self.echo_came = asyncio.Event()
         self.heartbeat_s = 1
         self.session_s = 600
         self.tunnel_url = ""
@@ -320,6 +323,8 @@ class Pool:
 
     async def _echo(self, request: web.Request) -> web.Response:
         body = await request.json()
+        self.echo_came.set()
+        await self.echoes.wait()
         return web.json_response({"padding": "0" * body["answer_characters"]})
 
     async def _weights(self, request: web.Request) -> web.Response:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import aiohttp
+from poolhouse_common import gpu_faults
 
 from poolhouse_agent.benchmarks import disk, network, together
 from poolhouse_agent.benchmarks.gpus import GpuSuite
@@ -19,7 +20,6 @@ from poolhouse_agent.nvml.inventory import GpuReport
 from poolhouse_agent.state import State
 
 PARTS = ("gpu", "disk", "network", "engine")
-_UNFIT = frozenset({"gpu_is_lost", "gpu_reset_required", "gpu_not_found", "gpu_read_failed", "mig_enabled"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +77,7 @@ async def run(planned: Sequence[Step], *, show: Show, may_take_gpus: Callable[[]
 
 
 def _gpu_steps(machine: Machine, lengths: Lengths) -> list[Step]:
-    unfit = {error["detail"] for error in machine.gpus.errors if error["code"] in _UNFIT}
-    gpus = [gpu for gpu in machine.gpus.gpus if gpu["uuid"] not in unfit]
+    gpus = _fit(machine.gpus)
     if not gpus:
         return [_said(_no_gpu(machine.gpus))]
     if machine.programs is None:
@@ -87,8 +86,22 @@ def _gpu_steps(machine: Machine, lengths: Lengths) -> list[Step]:
     return [*suite.steps(), *together.steps(gpus, programs=machine.programs)]
 
 
+def left_out(report: GpuReport) -> list[Result]:
+    """Return a failure for each GPU that is not measured beside others that are."""
+    return [trouble("gpu", Status.FAIL, error["code"], error["detail"]) for error in _unfit(report) if _fit(report)]
+
+
+def _fit(report: GpuReport) -> list[dict[str, Any]]:
+    unfit = {error["detail"] for error in _unfit(report)}
+    return [gpu for gpu in report.gpus if gpu["uuid"] not in unfit]
+
+
+def _unfit(report: GpuReport) -> list[dict[str, str]]:
+    return [error for error in report.errors if error["code"] in gpu_faults.UNFIT]
+
+
 def _no_gpu(report: GpuReport) -> Result:
-    first: dict[str, Any] = next(iter(report.errors), {"code": "no_gpu", "detail": ""})
+    first = next(iter([*_unfit(report), *report.errors]), {"code": "no_gpu", "detail": ""})
     return trouble("gpu.start", Status.FAIL, first["code"], first["detail"] or "there is no GPU to measure")
 
 

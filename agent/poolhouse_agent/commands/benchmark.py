@@ -4,7 +4,7 @@ import argparse
 import asyncio
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from poolhouse_common import limits
@@ -12,7 +12,7 @@ from poolhouse_common import limits
 from poolhouse_agent import VERSION, config, logs, terminal
 from poolhouse_agent.benchmarks import lengths, suite
 from poolhouse_agent.benchmarks.step import Step
-from poolhouse_agent.benchmarks.suite import PARTS
+from poolhouse_agent.benchmarks.suite import PARTS, Machine
 from poolhouse_agent.checks.result import Result, Status
 from poolhouse_agent.commands.bench import Wish, bench
 from poolhouse_agent.progress import Bars
@@ -57,13 +57,22 @@ async def _measure(arguments: argparse.Namespace, state: State, settings: config
         machine = found_here.machine
         labels = {str(gpu["uuid"]): f"GPU {gpu['index']}" for gpu in machine.gpus.gpus}
         planned: list[Step] = suite.steps(machine, lengths=size, parts=parts, more=more)
-        running = suite.run(planned, show=Bars(), may_take_gpus=lambda: not state.is_running())
-        async for found in running:
+        async for found in _found(machine, planned, parts, state):
             results += found
             if not arguments.json:
                 for result in found:
                     say(result, labels)
     return results
+
+
+async def _found(
+    machine: Machine, planned: Sequence[Step], parts: Sequence[str], state: State
+) -> AsyncIterator[list[Result]]:
+    """What is known before anything is measured, and then the results of each step."""
+    if "gpu" in parts:
+        yield suite.left_out(machine.gpus)
+    async for found in suite.run(planned, show=Bars(), may_take_gpus=lambda: not state.is_running()):
+        yield found
 
 
 def say(result: Result, labels: Mapping[str, str]) -> None:

@@ -112,9 +112,24 @@ async def test_a_lost_gpu_does_not_keep_the_other_from_being_measured(
 ) -> None:
     done = await measure(agent, tmp_path, library, "--json", profile="off_the_bus")
 
-    subjects = {check["subject"] for check in done.json["checks"]}
-    assert subjects == {"GPU-00000000-0000-4000-8000-000000000002"}
-    assert done.status == 0
+    lost, *others = done.json["checks"]
+    assert {check["subject"] for check in others} == {"GPU-00000000-0000-4000-8000-000000000002"}
+    assert {check["status"] for check in others} <= {"ok", "warn", "skip"}
+    assert (lost["id"], lost["status"], lost["code"], lost["detail"]) == ("gpu", "fail", "gpu_is_lost", "GPU 0")
+    assert done.status == 1
+
+
+@pytest.mark.parametrize(
+    ("profile", "code"),
+    [("gb10", "unified_memory_unsupported"), ("old_driver", "compute_capability_too_low"), ("ecc", "ecc_uncorrected")],
+)
+async def test_a_gpu_that_may_not_be_given_work_is_not_put_to_work_here_either(
+    agent: Agent, tmp_path: Path, library: str, profile: str, code: str
+) -> None:
+    done = await measure(agent, tmp_path, library, "--json", profile=profile)
+
+    assert [(check["id"], check["code"]) for check in done.json["checks"]] == [("gpu.start", code)]
+    assert done.status == 1
 
 
 @pytest.mark.parametrize(
