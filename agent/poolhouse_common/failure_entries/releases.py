@@ -77,8 +77,15 @@ ENTRIES = (
         "updates_held",
         PROVIDER,
         "The owner holds updates back",
-        "`poolhouse-agent update hold` or `[agent] updates` in the configuration says so.",
+        "`poolhouse-agent update hold` was run on the machine, and the pool overrules nobody.",
         "`poolhouse-agent update allow` lets them come again; `poolhouse-agent update now` takes one.",
+    ),
+    Failure(
+        "updates_manual",
+        PROVIDER,
+        "Updates do not come by themselves",
+        "This agent was not installed by install.sh, or the pool named no release key when it was.",
+        "Run the command of the pool's enrol page on the machine again, or update it the way it was installed.",
     ),
     Failure(
         "agent_outdated",

@@ -13,6 +13,10 @@ CONTEXT = b"poolhouse-release-v1\n"
 FORMAT = 1
 HALT_AT_FAILURES = 3
 HALT_AT_SHARE = 5  # one in so many
+# What says nothing against a release: it runs, or the pool or a registry was away.
+NO_FAULT_CODES = frozenset({"", "release_unreachable"})
+# Why updates do not come by themselves, by what the agent says of them.
+POLICY_CODES = {"held": "updates_held", "manual": "updates_manual"}
 _RANKS = {"house": 0, "contracted": 1, "all": 2}
 _CLASS_RANKS = {"house": 0, "contracted": 1}
 _PARTS = 1_000_000

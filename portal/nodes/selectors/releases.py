@@ -2,13 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from django.db.models import Count, Q, QuerySet
 
 from portal.core.errors import NotFound
+from portal.core.version import VERSION
 from portal.nodes.models import Node, NodeState
 from portal.nodes.models.releases import AgentRelease, NodeUpdates, ReleaseRing, ReleaseState
 from portal.nodes.rules import releases as rules
+from portal.nodes.selectors.rows import Explained, explained
 
 _FILES = ("manifest", "wheel", "requirements")
 _FULLY = 100
@@ -31,6 +34,33 @@ class Spread:
     running: int
     tried: int
     failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Updates:
+    """How the updates of a node's agent stand; what keeps them from coming or went wrong is in `troubles`."""
+
+    policy: str
+    tried: str
+    offered: str
+    has_succeeded: bool
+    troubles: tuple[Explained, ...]
+    said_at: datetime | None
+
+
+def updates_of(*, node: Node) -> Updates:
+    """Return how the node's agent is updated, as far as it has said so, and what its owner can do about it."""
+    said = NodeUpdates.objects.filter(node=node).first()
+    policy, tried, code = (said.policy, said.tried, said.code) if said is not None else ("", "", "")
+    codes = (rules.skew_code(agent=node.agent_version, portal=VERSION), rules.POLICY_CODES.get(policy, ""), code)
+    return Updates(
+        policy=policy,
+        tried=tried,
+        offered=offer_for(node),
+        has_succeeded=bool(tried) and not code,
+        troubles=tuple(explained(one) for one in codes if one),
+        said_at=said.said_at if said is not None else None,
+    )
 
 
 def releases(*, limit: int = 50) -> QuerySet[AgentRelease]:
@@ -85,7 +115,7 @@ def spread() -> Mapping[str, Spread]:
         NodeUpdates.objects.exclude(tried="")
         .order_by("tried")
         .values_list("tried")
-        .annotate(total=Count("node"), failed=Count("node", filter=~Q(code="")))
+        .annotate(total=Count("node"), failed=Count("node", filter=~Q(code__in=rules.NO_FAULT_CODES)))
     )
     tried = {version: (total, failed) for version, total, failed in counted}
     return {version: Spread(running.get(version, 0), *tried.get(version, (0, 0))) for version in {*running, *tried}}

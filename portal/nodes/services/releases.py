@@ -100,18 +100,18 @@ def take(*, node: Node, claim: UpdateClaim, now: datetime) -> None:
         return
     values = {"policy": claim.policy, "tried": claim.tried, "code": claim.code, "said_at": now}
     NodeUpdates.objects.update_or_create(node=node, defaults=values)
-    if claim.code and claim.tried:
-        _halt_where_it_fails(claim.tried, now)
+    if claim.tried and claim.code not in rules.NO_FAULT_CODES:
+        _halt_where_it_fails(claim.tried, claim.code, now)
 
 
-def _halt_where_it_fails(version: str, now: datetime) -> None:
+def _halt_where_it_fails(version: str, code: str, now: datetime) -> None:
     rows = NodeUpdates.objects.filter(tried=version)
-    failed, tried = rows.exclude(code="").count(), rows.count()
+    failed, tried = rows.exclude(code__in=rules.NO_FAULT_CODES).count(), rows.count()
     if not rules.must_halt(failed=failed, tried=tried):
         return
     row = AgentRelease.objects.select_for_update().filter(version=version, state=ReleaseState.OFFERED).first()
     if row is not None:
-        row.state, row.state_code = ReleaseState.HALTED, "release_rolled_back"
+        row.state, row.state_code = ReleaseState.HALTED, code
         row.save(update_fields=["state", "state_code"])
         _record(row, "agent_release.halted", actor=audit.SYSTEM_ACTOR, now=now)
 

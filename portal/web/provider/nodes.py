@@ -21,6 +21,7 @@ from portal.nodes.selectors import nodes as selectors
 from portal.nodes.selectors.check_rows import summary as check_summary
 from portal.nodes.selectors.hardware import hardware_of
 from portal.nodes.selectors.placement import verdicts_of
+from portal.nodes.selectors.releases import updates_of
 from portal.nodes.selectors.rows import deployment_row, event_row, node_row
 from portal.nodes.selectors.work import class_note, explain_work
 from portal.nodes.services import deployments, lifecycle
@@ -176,6 +177,7 @@ def _node_context(row: Node) -> dict[str, object]:
         "node": row,
         "why": explain_work(node=row),
         "class_note": class_note(node=row),
+        "updates": updates_of(node=row),
         "hardware": hardware_of(node=row),
         "checks": check_summary(node=row),
         "checks_url": reverse("provider:node-checks", args=[row.public_id]),

@@ -7,6 +7,8 @@ import pytest
 
 from portal.core import clock
 from portal.nodes.models import Deployment, EnrolmentToken, NodeState
+from portal.nodes.rules.beats import UpdateClaim
+from portal.nodes.services import releases
 from tests.factories.catalog import CatalogModelFactory
 from tests.factories.nodes import (
     AgentKey,
@@ -241,3 +243,38 @@ def test_a_list_of_many_nodes_costs_few_queries(browser, world, django_assert_ma
 
     with django_assert_max_num_queries(20):
         browser.get("/provider/nodes/")
+
+
+@pytest.mark.parametrize(
+    ("claim", "words"),
+    [
+        (None, ["the agent has not said yet"]),
+        (UpdateClaim("automatic", "0.2.0"), ["come by themselves", "0.2.0: installed, and it has reached the pool"]),
+        (
+            UpdateClaim("automatic", "0.2.0", "release_rolled_back"),
+            ["0.2.0: did not come to stay", "no session or no tunnel in time", "journalctl -u poolhouse-agent"],
+        ),
+        (UpdateClaim("held"), ["held back by the owner", "poolhouse-agent update allow", "updates_held"]),
+        (UpdateClaim("manual"), ["by hand", "was not installed by install.sh", "updates_manual"]),
+    ],
+    ids=["not said", "done", "taken back", "held", "by hand"],
+)  # fmt: skip
+def test_a_nodes_page_tells_how_its_agents_updates_go(browser, world, node, claim, words):
+    if claim is not None:
+        releases.take(node=node, claim=claim, now=clock.now())
+
+    mine = text(browser.get(f"/provider/nodes/{node.public_id}/"))
+    operators = text(world.client(world.operator).get(f"/operator/nodes/{node.public_id}/"))
+
+    for page in (mine, operators):
+        assert [one for one in words if one not in page] == []
+
+
+def test_a_nodes_page_says_that_its_agent_is_too_far_from_the_pool(browser, node):
+    node.agent_version = "9.0.0"
+    node.save()
+
+    page = text(browser.get(f"/provider/nodes/{node.public_id}/"))
+
+    assert "This agent is newer than the pool" in page
+    assert "agent_ahead" in page

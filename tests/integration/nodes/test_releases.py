@@ -4,7 +4,7 @@ import pytest
 
 from portal.audit.models import AuditEvent
 from portal.core.errors import Conflict, InvalidValue, NotFound
-from portal.nodes.models import AgentRelease, ReleaseRing, ReleaseState
+from portal.nodes.models import AgentRelease, Node, ReleaseRing, ReleaseState
 from portal.nodes.rules.beats import Beat, UpdateClaim
 from portal.nodes.rules.releases import ReleaseInvalid, ReleaseSignatureInvalid
 from portal.nodes.selectors import releases as selectors
@@ -153,6 +153,27 @@ def test_a_release_that_fails_on_three_nodes_reaches_no_fourth(publish, now) -> 
     assert (row.state, row.state_code) == (ReleaseState.HALTED, "release_rolled_back")
     assert selectors.offer_for(NodeFactory(agent_version="0.1.0")) == ""
     assert AuditEvent.objects.order_by("-id")[0].actor == "system"
+
+
+def test_a_pool_that_is_away_does_not_halt_a_release(publish, now) -> None:
+    publish()
+
+    for node in NodeFactory.create_batch(4):
+        releases.take(node=node, claim=UpdateClaim("automatic", "0.2.0", "release_unreachable"), now=now)
+
+    assert AgentRelease.objects.get().state == ReleaseState.OFFERED
+    assert (selectors.spread()["0.2.0"].tried, selectors.spread()["0.2.0"].failed) == (4, 0)
+
+
+def test_a_node_that_updates_by_hand_says_so_too(publish, agent, now) -> None:
+    publish()
+    agent.open(now)
+
+    beat(agent, now, updates=UpdateClaim("held"))
+    beat(agent, now, updates=UpdateClaim("manual"))
+
+    assert selectors.held_back() == 0
+    assert selectors.updates_of(node=Node.objects.get()).policy == "manual"
 
 
 def test_how_far_a_release_has_come_is_counted(publish, now) -> None:
