@@ -139,7 +139,7 @@ class Heart:
         self.last, self.last_error = reply, None
         self._interval_s = float(reply.heartbeat_s)
         self._say(reply)
-        self._updates.hear(reply.release)
+        self._updates.hear(reply.release, now=datetime.now(UTC))
         has_to_end = wish is Wish.LEAVE or self._obey_owner().action is Action.REST
         is_measuring = self._heard_of_checks(reply)
         self._deployments.apply(() if has_to_end or is_measuring else reply.desired)

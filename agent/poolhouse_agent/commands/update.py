@@ -48,15 +48,29 @@ def _apply(state: State, updates: Updates, *, is_asked: bool) -> int:
     """Judge what an earlier run left, then take the wanted release. Raises AgentError."""
     around = _surroundings(state)
     judged = applying.finish_interrupted(around, present=VERSION)
-    version = wanted(state)
     if judged is not None:
         return _say(judged)
+    version = due(state, updates, is_asked=is_asked)
+    return _say(applying.apply(around, version=version, present=VERSION)) if version else 0
+
+
+def due(state: State, updates: Updates, *, is_asked: bool) -> str:
+    """Return the wanted version if it is to be taken now, else say why not. Raises UpdateError `updates_held`.
+
+    What the agent asked for stays written and is read at every boot, long after it has failed.
+    """
+    version = wanted(state)
     if not version or version == VERSION:
         terminal.note("no release is wanted")
-        return 0
+        return ""
     if updates.policy == "held" and not is_asked:
         raise UpdateError("updates_held", f"{version} waits")
-    return _say(applying.apply(around, version=version, present=VERSION))
+    if updates.has_failed(version) and not is_asked:
+        terminal.note(
+            f"{version} failed here and is not tried again; `poolhouse-agent update now` tries it all the same"
+        )
+        return ""
+    return version
 
 
 def _surroundings(state: State) -> Surroundings:

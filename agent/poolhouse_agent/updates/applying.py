@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from poolhouse_agent.errors import AgentError, UpdateError
-from poolhouse_agent.installation import Installation
+from poolhouse_agent.installation import Installation, Origin
 from poolhouse_agent.state import State
 from poolhouse_agent.updates import fetching, venvs
 
@@ -52,12 +52,20 @@ def apply(around: Surroundings, *, version: str, present: str) -> Outcome:
         origin = around.installed.origin()
         if origin is None:
             raise UpdateError("release_key_missing", "release.json does not exist")
-        release = fetching.fetch(origin, version=version, present=present)
-        venv = venvs.build(around.installed, release)
+        venv = _made(around.installed, origin, version=version, present=present)
         before = _in_use(around.installed)
         _note(around.installed, {"tried": version, "from": before.name, "to": venv.name, "is_pending": True})
         venvs.switch(around.installed.current, venv)
         return _judge(around, version=version, before=before, present=present)
+
+
+def _made(installed: Installation, origin: Origin, *, version: str, present: str) -> Path:
+    """Fetch and build the version; what keeps it from being had is noted and told. Raises UpdateError."""
+    try:
+        return venvs.build(installed, fetching.fetch(origin, version=version, present=present))
+    except UpdateError as error:
+        _note(installed, {"tried": version, "code": error.code})
+        raise
 
 
 def finish_interrupted(around: Surroundings, *, present: str) -> Outcome | None:

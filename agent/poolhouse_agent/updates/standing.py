@@ -2,9 +2,10 @@
 
 import logging
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
-from poolhouse_agent.errors import UpdateError
+from poolhouse_agent.errors import ConfigError, UpdateError
 from poolhouse_agent.installation import Installation
 from poolhouse_agent.state import State
 from poolhouse_agent.updates import manifest
@@ -14,6 +15,7 @@ log = logging.getLogger(__name__)
 
 HOLD = "updates-held"
 _UNREACHABLE = "release_unreachable"
+_ASK_AGAIN = timedelta(hours=1)
 
 
 class Updates:
@@ -23,6 +25,7 @@ class Updates:
         self._state = state
         self._installed = installed
         self._offered = ""
+        self._heard_at: datetime | None = None
 
     @property
     def policy(self) -> str:
@@ -40,22 +43,33 @@ class Updates:
             (self._state.folder / HOLD).unlink(missing_ok=True)
 
     def told(self) -> dict[str, str]:
-        """What a heartbeat says."""
-        last = self._last()
-        return {"policy": self.policy, "tried": str(last.get("tried", "")), "code": str(last.get("code", ""))}
+        """What a heartbeat says. A damaged file keeps updates away, and never the machine from serving."""
+        try:
+            last, policy = self._last(), self.policy
+        except ConfigError as error:
+            return {"policy": "manual", "tried": "", "code": error.code}
+        return {"policy": policy, "tried": str(last.get("tried", "")), "code": str(last.get("code", ""))}
 
-    def hear(self, version: str) -> None:
-        """Ask for the version that the pool offers, once, unless the owner holds back or it has failed here."""
-        if not version or version == self._offered:
+    def has_failed(self, version: str) -> bool:
+        """Whether the version was tried here and is not to be tried again; a pool that was away is no failure."""
+        told = self.told()
+        return told["tried"] == version and told["code"] not in {"", _UNREACHABLE}
+
+    def hear(self, version: str, *, now: datetime) -> None:
+        """Ask for the version that the pool offers, unless the owner holds back or it has failed here.
+
+        One that is still offered after an hour is asked for again: the pool or a registry may have been away.
+        """
+        is_heard = version == self._offered and self._heard_at is not None and now - self._heard_at < _ASK_AGAIN
+        if not version or is_heard:
             return
-        self._offered = version
+        self._offered, self._heard_at = version, now
         try:
             manifest.version_parts(version)
         except UpdateError as error:
             log.warning("update.refused", extra={"code": error.code, "detail": error.detail})
             return
-        last, policy = self._last(), self.policy
-        has_failed = last.get("tried") == version and last.get("code") not in {"", _UNREACHABLE}
+        policy, has_failed = self.told()["policy"], self.has_failed(version)
         if policy != "automatic" or has_failed:
             log.info("update.offered", extra={"release": version, "policy": policy, "has_failed": has_failed})
             return

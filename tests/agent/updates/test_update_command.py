@@ -1,12 +1,14 @@
 """`poolhouse-agent update`: what it says and refuses where there is nothing to update, and the owner's veto."""
 
+import json
 from pathlib import Path
 
 import pytest
 from poolhouse_agent.commands import update
+from poolhouse_agent.installation import Installation
 from poolhouse_agent.state import State
 from poolhouse_agent.updates.applying import WANTED
-from poolhouse_agent.updates.standing import HOLD
+from poolhouse_agent.updates.standing import HOLD, Updates
 
 from tests.agent.test_command_line import Agent, agent  # noqa: F401  the fixture `agent`
 
@@ -35,3 +37,26 @@ def test_a_damaged_wish_is_none(tmp_path: Path, content: str) -> None:
     (tmp_path / WANTED).write_text(content, encoding="ascii")
 
     assert update.wanted(State(tmp_path)) == ""
+
+
+@pytest.mark.parametrize(
+    ("last", "is_asked", "version"),
+    [
+        ({}, False, "9.0.0"),
+        ({"tried": "9.0.0", "code": "release_rolled_back"}, False, ""),
+        ({"tried": "9.0.0", "code": "release_rolled_back"}, True, "9.0.0"),
+        ({"tried": "9.0.0", "code": "release_unreachable"}, False, "9.0.0"),
+        ({"tried": "8.0.0", "code": "release_rolled_back"}, False, "9.0.0"),
+    ],
+    ids=["first", "failed", "failed and asked", "pool was away", "another failed"],
+)
+def test_a_boot_does_not_try_again_what_failed(
+    tmp_path: Path, last: dict[str, str], is_asked: bool, version: str
+) -> None:
+    state, prefix = State(tmp_path / "state"), tmp_path / "prefix"
+    state.create()
+    state.write(WANTED, {"version": "9.0.0"})
+    prefix.mkdir()
+    (prefix / "update.json").write_text(json.dumps(last), encoding="ascii")
+
+    assert update.due(state, Updates(state, Installation(prefix)), is_asked=is_asked) == version

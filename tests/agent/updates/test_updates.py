@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,9 @@ from poolhouse_agent.updates.standing import Updates
 from tests.agent.updates.world import FORGER, PUBLIC_KEY, Made, Manager, Portal, wheel
 
 OLD, NEW = Made("0.1.0", wheel=wheel("0.1.0")), Made("0.2.0", wheel=wheel("0.2.0"))
+
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +95,7 @@ def test_a_release_that_does_not_is_taken_back(around: Surroundings, state: Stat
     assert (status["agent_version"], status["tunnel"]) == ("0.1.0", "connected")
     updates = Updates(state, around.installed)
     assert updates.told() == {"policy": "automatic", "tried": "0.2.0", "code": "release_rolled_back"}
-    updates.hear("0.2.0")
+    updates.hear("0.2.0", now=NOON)
     assert state.read(applying.WANTED) is None
 
 
@@ -104,7 +108,7 @@ def test_a_pool_that_is_away_is_not_the_releases_fault(around: Surroundings, sta
     assert outcome.code == "release_unreachable"
     assert in_use(around) == ("0.1.0", "0.1.0")
     updates = Updates(state, around.installed)
-    updates.hear("0.2.0")
+    updates.hear("0.2.0", now=NOON)
     assert state.read(applying.WANTED) == {"version": "0.2.0"}
 
 
@@ -169,6 +173,10 @@ def test_what_cannot_be_installed_changes_nothing(
     assert in_use(around) == ("0.1.0", "0.1.0")
     assert manager.restarts == 1
     assert not [venv for venv in around.installed.versions.iterdir() if venv.name.startswith("0.2.1")]
+    updates = Updates(around.state, around.installed)
+    assert updates.told() == {"policy": "automatic", "tried": "0.2.1", "code": code}
+    updates.hear("0.2.1", now=NOON)
+    assert around.state.read(applying.WANTED) is None
 
 
 def test_of_a_forged_release_nothing_but_the_manifest_is_fetched(around: Surroundings, portal: Portal) -> None:
@@ -201,6 +209,25 @@ def test_a_release_that_is_not_there_is_tried_again_later(around: Surroundings) 
         applying.apply(around, version="9.9.9", present="0.1.0")
 
     assert caught.value.code == "release_unreachable"
+    updates = Updates(around.state, around.installed)
+    wanted = around.state.folder / applying.WANTED
+    updates.hear("9.9.9", now=NOON)
+    wanted.unlink()
+    updates.hear("9.9.9", now=NOON + timedelta(minutes=59))
+    assert not wanted.exists()
+    updates.hear("9.9.9", now=NOON + timedelta(minutes=60))
+    assert around.state.read(applying.WANTED) == {"version": "9.9.9"}
+
+
+@pytest.mark.parametrize("name", ["update.json", "release.json"])
+def test_a_damaged_file_keeps_updates_away_and_not_the_machine(around: Surroundings, name: str) -> None:
+    (around.installed.prefix / name).write_text("{", encoding="ascii")
+    updates = Updates(around.state, around.installed)
+
+    assert updates.told() == {"policy": "manual", "tried": "", "code": "config_invalid"}
+    updates.hear("0.2.0", now=NOON)
+
+    assert around.state.read(applying.WANTED) is None
 
 
 def test_one_update_at_a_time(around: Surroundings) -> None:
@@ -214,20 +241,20 @@ def test_the_owner_holds_updates_back(installed: Installation, state: State) -> 
     updates = Updates(state, installed)
 
     updates.hold(is_held=True)
-    updates.hear("0.2.0")
+    updates.hear("0.2.0", now=NOON)
 
     assert updates.told()["policy"] == "held"
     assert state.read(applying.WANTED) is None
 
     updates.hold(is_held=False)
-    Updates(state, installed).hear("0.2.0")
+    Updates(state, installed).hear("0.2.0", now=NOON)
 
     assert state.read(applying.WANTED) == {"version": "0.2.0"}
 
 
 @pytest.mark.parametrize("said", ["", "newest", "1.0", "../0.2.0", "0.2.0\n"])
 def test_what_is_no_version_is_not_asked_for(installed: Installation, state: State, said: str) -> None:
-    Updates(state, installed).hear(said)
+    Updates(state, installed).hear(said, now=NOON)
 
     assert state.read(applying.WANTED) is None
 
@@ -236,7 +263,7 @@ def test_without_a_pinned_key_nothing_comes_by_itself(installed: Installation, s
     (installed.prefix / "release.json").write_text('{"server": "https://pool.example", "public_key": ""}')
 
     updates = Updates(state, installed)
-    updates.hear("0.2.0")
+    updates.hear("0.2.0", now=NOON)
 
     assert updates.policy == "manual"
     assert Updates(state, None).policy == "manual"
