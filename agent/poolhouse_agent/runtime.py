@@ -33,6 +33,7 @@ from poolhouse_agent.rounds.keeper import Rounds
 from poolhouse_agent.session import SessionKeeper
 from poolhouse_agent.state import Membership, State, Wish
 from poolhouse_agent.tunnel.keeper import TunnelKeeper
+from poolhouse_agent.tunnel.terms import USUAL, Terms
 from poolhouse_agent.units.notify import Notifier
 
 log = logging.getLogger(__name__)
@@ -122,7 +123,9 @@ async def _end(*tasks: asyncio.Task[None]) -> None:
 
 
 @contextlib.asynccontextmanager
-async def assembled(state: State, config: Config, *, timing: Timing | None = None) -> AsyncIterator[Agent]:
+async def assembled(
+    state: State, config: Config, *, timing: Timing | None = None, terms: Terms = USUAL
+) -> AsyncIterator[Agent]:
     """Build the agent of a joined machine. Raises ConfigError."""
     membership = state.membership()
     if membership is None:
@@ -147,7 +150,9 @@ async def assembled(state: State, config: Config, *, timing: Timing | None = Non
         rounds = assemble.rounds(parts, work=deployments)
         heart = Heart(client, sessions, deployments=deployments, inventory=inventory, state=state, owner=owner)
         heart.measure_with(rounds)
-        tunnel = TunnelKeeper(sessions, server=membership.server, serving=deployments, net=net, engines=engines)
+        tunnel = TunnelKeeper(
+            sessions, server=membership.server, serving=deployments, net=net, engines=engines, terms=terms
+        )
         power = PowerKeeper(state, library=config.nvml)
         yield Agent(state, membership, sessions, deployments, heart, tunnel, inventory, owner, power, rounds)
 

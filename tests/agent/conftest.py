@@ -12,6 +12,7 @@ from poolhouse_agent.config import Config
 from poolhouse_agent.engine.deployment import Timing
 from poolhouse_agent.runtime import Agent
 from poolhouse_agent.state import Membership, State
+from poolhouse_agent.tunnel.terms import USUAL, Terms
 
 from tests.fakes.pool import Pool, running_pool
 
@@ -46,9 +47,11 @@ async def join(pool: Pool, state: State, *, simulate: str = "rtx4090x2") -> Memb
 
 
 @contextlib.asynccontextmanager
-async def running_agent(state: State, *, config: Config | None = None, timing: Timing = QUICK) -> AsyncIterator[Agent]:
+async def running_agent(
+    state: State, *, config: Config | None = None, timing: Timing = QUICK, terms: Terms = USUAL
+) -> AsyncIterator[Agent]:
     """Run a joined agent in this process."""
-    async with runtime.assembled(state, config or Config(), timing=timing) as agent:
+    async with runtime.assembled(state, config or Config(), timing=timing, terms=terms) as agent:
         work = asyncio.create_task(agent.run())
         try:
             yield agent

@@ -6,20 +6,17 @@ import os
 import ssl
 import sys
 from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from poolhouse_agent import runtime
-from poolhouse_agent.config import Config
-from poolhouse_agent.engine import http
 from poolhouse_agent.runtime import Agent
 from poolhouse_agent.state import State
-from poolhouse_agent.tunnel.keeper import TunnelKeeper
 from poolhouse_agent.tunnel.terms import USUAL
 
-from tests.agent.conftest import QUICK, join
+from tests.agent.conftest import join, running_agent
 from tests.fakes import lossy_network
 from tests.fakes.authority import Authority
 from tests.fakes.bad_line import BadLine
@@ -41,29 +38,9 @@ async def behind(pool: Pool, **line: float) -> AsyncIterator[BadLine]:
         yield bad
 
 
-@contextlib.asynccontextmanager
-async def impatient(state: State, *, ping_s: float) -> AsyncIterator[Agent]:
+def impatient(state: State, *, ping_s: float) -> AbstractAsyncContextManager[Agent]:
     """Run an agent whose tunnel looks after its line more often than usual."""
-    async with (
-        runtime.assembled(state, Config(), timing=QUICK) as agent,
-        http.tunnel_session() as net,
-        http.engine_session() as engines,
-    ):
-        agent.tunnel = TunnelKeeper(
-            agent.sessions,
-            server=agent.membership.server,
-            serving=agent.deployments,
-            net=net,
-            engines=engines,
-            terms=replace(USUAL, ping_s=ping_s),
-        )
-        work = asyncio.create_task(agent.run())
-        try:
-            yield agent
-        finally:
-            work.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await work
+    return running_agent(state, terms=replace(USUAL, ping_s=ping_s))
 
 
 async def all_come_whole(tunnel: Tunnel, pool: Pool) -> None:

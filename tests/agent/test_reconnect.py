@@ -1,13 +1,18 @@
 """The tunnel comes back: at once after a restart, in its own time else, with a new session where that is wanted."""
 
 import asyncio
+import random
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from poolhouse_agent.runtime import Agent
+from poolhouse_agent.state import State
 from poolhouse_agent.tunnel import keeper
-from poolhouse_agent.tunnel.terms import USUAL
+from poolhouse_agent.tunnel.terms import USUAL, Terms
 
+from tests.agent.conftest import join, running_agent
 from tests.fakes.pool import CANCEL, GOAWAY, Pool, Tunnel
 
 LONG = {"messages": [{"role": "user", "content": "write 2000 words"}], "stream": True, "max_tokens": 40}
@@ -67,16 +72,37 @@ async def test_a_gateway_that_goes_away_again_and_again_opens_few_tunnels(
     await pool.tunnel(after=keeper._MAX_ENDING + 1)
 
 
-async def test_a_restarting_gateway_is_met_again_at_once(pool: Pool, serving: Agent) -> None:
-    tunnel = await pool.tunnel()
-    loop = asyncio.get_running_loop()
+@pytest.mark.parametrize("sends_away", ["goaway", "restart"])
+async def test_a_gateway_that_sends_its_fleet_away_is_met_again_after_a_draw(
+    pool: Pool, state: State, sends_away: str
+) -> None:
+    """The wait after anything else is an hour here: only the draw brings the agent back."""
+    chance = random.Random(4)  # noqa: S311  a draw that can be repeated
+    terms = replace(USUAL, first_delay_s=3600.0, longest_delay_s=3600.0, chance=chance)
+    await join(pool, state)
+    async with running_agent(state, terms=terms):
+        tunnel = await pool.tunnel()
+        undrawn = chance.getstate()
 
-    await tunnel.socket.close(code=1012)
-    closed_at = loop.time()
-    again = await pool.tunnel(after=1)
+        await (tunnel.send(GOAWAY, 0) if sends_away == "goaway" else tunnel.socket.close(code=1012))
+        again = await pool.tunnel(after=1)
 
-    assert loop.time() - closed_at < 0.4
+    assert chance.getstate() != undrawn
     assert again.generation == tunnel.generation
+
+
+def test_a_fleet_that_was_sent_away_comes_back_spread_over_a_quarter_of_a_second() -> None:
+    fleet = replace(USUAL, chance=random.Random(4))  # noqa: S311  a draw that can be repeated
+    delays_ms = [1000 * fleet.draw_at_once_s() for _ in range(1000)]
+    in_each_tenth = Counter(int((delay - 20) / 23) for delay in delays_ms)
+
+    assert 20 <= min(delays_ms) <= max(delays_ms) <= 250
+    assert sorted(in_each_tenth) == list(range(10))
+    assert 60 < min(in_each_tenth.values()) <= max(in_each_tenth.values()) < 140
+
+
+def test_two_agents_draw_differently() -> None:
+    assert [Terms().draw_at_once_s() for _ in range(4)] != [Terms().draw_at_once_s() for _ in range(4)]
 
 
 async def test_an_invalid_session_is_replaced(pool: Pool, serving: Agent) -> None:

@@ -18,9 +18,7 @@ from pathlib import Path
 from poolhouse_agent import identity, runtime, session
 from poolhouse_agent.client import PortalClient
 from poolhouse_agent.config import Config, ExternalServer
-from poolhouse_agent.engine import http
 from poolhouse_agent.state import Membership, State
-from poolhouse_agent.tunnel.keeper import TunnelKeeper
 from poolhouse_agent.tunnel.terms import Terms
 
 from portal.sandbox import processes as children
@@ -45,19 +43,8 @@ async def _agent(folder: Path, batch: int, engine_port: int) -> None:
     """Run the agent of a folder with this size of batch until killed."""
     state = State(folder)
     server = ExternalServer(url=f"http://127.0.0.1:{engine_port}", served_name=_SERVED)
-    async with (
-        runtime.assembled(state, Config(external={_MODEL: server})) as agent,
-        http.tunnel_session() as net,
-        http.engine_session() as engines,
-    ):
-        agent.tunnel = TunnelKeeper(
-            agent.sessions,
-            server=agent.membership.server,
-            serving=agent.deployments,
-            net=net,
-            engines=engines,
-            terms=Terms(batch_events=batch),
-        )
+    config = Config(external={_MODEL: server})
+    async with runtime.assembled(state, config, terms=Terms(batch_events=batch)) as agent:
         await agent.run()
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import random
 import socket as sockets
 import ssl
 
@@ -19,7 +18,6 @@ from poolhouse_agent.tunnel.terms import USUAL, Terms
 
 log = logging.getLogger(__name__)
 
-_AT_ONCE_S = (0.02, 0.25)
 _NO_SESSION_S = 0.2
 _STEADY_S = 10.0
 _MAX_ENDING = 4
@@ -141,7 +139,7 @@ class TunnelKeeper:
         newer = self._sessions.current
         has_newer = newer is not None and newer.generation > session.generation
         if ending in {Ending.GOAWAY, Ending.RESTART} or has_newer:
-            return random.uniform(*_AT_ONCE_S)  # noqa: S311  a whole fleet is sent away in the same moment
+            return self._terms.draw_at_once_s()
         if ending is Ending.SESSION_INVALID:
             self._sessions.drop()
         elif ending is Ending.SUPERSEDED:
