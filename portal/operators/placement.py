@@ -108,14 +108,15 @@ def overview(request: OperatorRequest) -> HttpResponse:
         else:
             messages.success(request, "Rounds decide by these values from the next minute on.")
             return redirect("operators:placement")
+    models = list(catalog.deployable_models())
     found = placement.look(demand=demands.by_model(now=now), now=now, is_brief=True)
     context = {
         "form": form,
         "policy": policy,
         "is_held": selectors.is_fleet_silent(now=now),
         "moves": _moves(found),
-        "models": _model_rows(found),
-        "rejections": _rejections(found),
+        "models": _model_rows(models, found),
+        "rejections": _rejections(models, found),
         "rounds": [(row, [_stored(move) for move in row.moves]) for row in selectors.rounds(limit=_SHOWN_ROUNDS)],
         "nodes": selectors.automatic_nodes(),
         "held": explained("placement_held"),
@@ -162,10 +163,10 @@ def _stored(move: dict[str, str]) -> MoveRow:
     return MoveRow(move["action"], move["model"], move["node"], why, move["refused"])
 
 
-def _model_rows(found: Round) -> list[ModelRow]:
+def _model_rows(models: Sequence[CatalogModel], found: Round) -> list[ModelRow]:
     wishes = selectors.targets()
     rows = []
-    for model in catalog.deployable_models():
+    for model in models:
         need = found.needs.get(model.pk)
         if need is not None:
             wish = wishes.get(model.pk) or ModelPlacement(model=model)
@@ -175,10 +176,10 @@ def _model_rows(found: Round) -> list[ModelRow]:
     return rows
 
 
-def _rejections(found: Round) -> list[RejectionRow]:
+def _rejections(models: Sequence[CatalogModel], found: Round) -> list[RejectionRow]:
     """Of each short model, why the nodes that did not get it did not."""
-    names = {model.pk: model.public_id for model in catalog.deployable_models()}
-    short = {names[need.model_id] for need in found.needs.values() if need.code}
+    needs = ((model, found.needs.get(model.pk)) for model in models)
+    short = {model.public_id for model, need in needs if need is not None and need.code}
     counts: dict[str, Counter[str]] = {name: Counter() for name in sorted(short)}
     for verdicts in found.verdicts.values():
         for verdict in verdicts:

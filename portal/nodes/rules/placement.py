@@ -242,7 +242,8 @@ def _verdicts(node: NodeFact, table: Table, found: Round) -> list[Verdict]:
     """Return what to tell of the node: its moves, what stays, then why the rest was rejected, short models first."""
     if not node.is_automatic:
         return [Verdict("", "reject", "placement_provider_chooses")]
-    gpus = Gpus(fits.kinds(node.gpus), fits.kinds(free_gpus(node)))
+    free, whole = free_gpus(node), fits.kinds(node.gpus)
+    gpus = Gpus(whole, whole if len(free) == len(node.gpus) else fits.kinds(free))
     moved = _moves_of(node, found)
     short = {model.public_id for model in table.models if found.needs[model.id].code}
     models = [model for model in table.models if not table.is_brief or model.public_id in short]
@@ -280,7 +281,7 @@ def _of_gpus(node: NodeFact, model: ModelFact, found: Round, gpus: Gpus) -> Verd
     whole = fits.fit(model=model, node=node, gpus=gpus.whole)
     if isinstance(whole, Misfit):
         return Verdict(name, "reject", whole.code, whole.detail)
-    if isinstance(fits.fit(model=model, node=node, gpus=gpus.free), Misfit):
+    if gpus.free is not gpus.whole and isinstance(fits.fit(model=model, node=node, gpus=gpus.free), Misfit):
         return Verdict(name, "reject", "placement_gpus_taken")
     if not need.code:
         is_full = model.maximum is not None and need.ready + need.coming >= model.maximum

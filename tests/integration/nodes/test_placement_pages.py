@@ -4,6 +4,8 @@ import re
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from portal.audit.models import AuditEvent
@@ -21,7 +23,7 @@ from portal.nodes.models import (
 )
 from portal.nodes.services import placement
 from tests.factories.catalog import CatalogModelFactory
-from tests.factories.nodes import GpuFactory, NodeFactory
+from tests.factories.nodes import DeploymentFactory, GpuFactory, NodeFactory
 from tests.integration.nodes.test_placement import LLAMA
 from tests.world import World
 
@@ -110,6 +112,29 @@ def test_the_operator_sees_what_would_be_placed_and_why_before_it_is(world, node
     assert f"start acme/chat-8b {node.public_id} The pool places the model here: {WHY}" in shown
     assert "1 node: The provider chooses on this node." in shown
     assert not node.deployments.exists()
+
+
+def test_the_page_of_many_nodes_costs_as_many_queries_as_that_of_one(world, node, model):
+    browser = world.client(world.operator)
+    url = reverse("operators:placement")
+    NodePlacement.objects.create(node=node, mode=PlacementMode.AUTOMATIC)
+    browser.get(url)
+    with CaptureQueriesContext(connection) as of_one:
+        browser.get(url)
+
+    for number in range(12):
+        row = NodeFactory(state=NodeState.READY, state_code="no_deployment", last_heartbeat_at=clock.now())
+        GpuFactory(node=row)
+        NodePlacement.objects.create(node=row, mode=PlacementMode.AUTOMATIC)
+        other = CatalogModelFactory(plain=True, public_id=f"acme/other-{number}", config=LLAMA, context_tokens=8192)
+        DeploymentFactory(node=row, model=other)
+        ModelPlacement.objects.create(model=other, short_since=clock.now() - timedelta(hours=1), minimum_nodes=2)
+        PlacementRound.objects.create(at=clock.now(), switch="preview", code="placement_done", moves=[])
+    with CaptureQueriesContext(connection) as of_many:
+        shown = text(browser.get(url))
+
+    assert "acme/other-11" in shown
+    assert len(of_many) == len(of_one) <= 30
 
 
 def test_the_operator_switches_it_on_and_the_next_round_acts(world, node, model):
