@@ -200,6 +200,7 @@ take requirements.txt "$requirements_sha256"
 old_key=$("$python" -c 'import json,sys; print(json.load(open(sys.argv[1]))["public_key"])' "$prefix/release.json" 2>/dev/null || :)
 key=${pinned:-$release_key}
 if [ -n "$old_key" ] && [ "$old_key" != "$key" ]; then
+    [ -n "$key" ] || die 1 "no release key was named, and one is pinned; to keep it: --release-key '$old_key'"
     [ -n "$pinned" ] || die 1 "the pool's release key is not the pinned one ($old_key); if the operator confirms: --release-key '$key'"
 fi
 

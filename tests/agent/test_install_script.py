@@ -134,6 +134,13 @@ def test_what_a_portal_serves_is_checked_and_its_key_is_pinned(
     assert "release key is not the pinned one" in other.stderr
     assert PUBLIC_KEY in (prepared.prefix / "release.json").read_text(encoding="ascii")
 
+    none = prepared.run(script=filled(portal, tmp_path, release_key=""))
+    assert none.returncode == 1
+    assert f"--release-key '{PUBLIC_KEY}'" in none.stderr
+    kept = prepared.run("--release-key", PUBLIC_KEY, script=filled(portal, tmp_path, release_key=""))
+    assert kept.returncode == 0, kept.stderr
+    assert PUBLIC_KEY in (prepared.prefix / "release.json").read_text(encoding="ascii")
+
 
 @pytest.mark.parametrize("name", [RELEASE.wheel_name, "requirements.txt"])
 def test_a_file_that_was_changed_on_the_way_installs_nothing(
