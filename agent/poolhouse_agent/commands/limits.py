@@ -26,46 +26,33 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     parser.add_argument("--json", action="store_true")
     parser.set_defaults(run=show)
     verbs = parser.add_subparsers(title="verbs", metavar="VERB")
-    setting = verbs.add_parser("set", help="set limits")
+    setting = rulebook.add_verb(verbs, "set", "set limits", run=change)
     setting.add_argument("--yield", choices=["on", "off"], help="make way for your own processes on a GPU (on)")
     setting.add_argument("--yield-ignore", action="append", metavar="NAME", help="a process that may run beside")
     setting.add_argument("--power-cap", metavar="WATT", help="of each GPU")
     setting.add_argument("--download-day", metavar="SIZE", help="of weights in a day, such as 50GB")
     setting.add_argument("--download-month", metavar="SIZE", help="of weights in a month")
-    setting.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
-    setting.set_defaults(run=change)
-    clearing = verbs.add_parser("clear", help="take a limit back")
+    clearing = rulebook.add_verb(verbs, "clear", "take a limit back", run=clear)
     clearing.add_argument("names", nargs="+", choices=sorted(_KEYS), metavar="NAME")
-    clearing.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
-    clearing.set_defaults(run=clear)
-    showing = verbs.add_parser("show", help="print them")
-    showing.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
-    showing.set_defaults(run=show)
+    rulebook.add_verb(verbs, "show", "print them", run=show)
 
 
 def show(arguments: argparse.Namespace) -> int:
     """Print the limits. Raises ConfigError."""
-    _print(rulebook.opened(arguments), as_json=arguments.json)
+    _print(rulebook.opened(arguments), arguments)
     return 0
 
 
 def change(arguments: argparse.Namespace) -> int:
     """Set what was given. Raises ConfigError."""
     given = {key: getattr(arguments, name.replace("-", "_")) for name, key in _KEYS.items()}
-    return _changed(arguments, {key: _value(key, text) for key, text in given.items() if text is not None})
+    changes = {key: _value(key, text) for key, text in given.items() if text is not None}
+    return rulebook.change_and_show(arguments, changes, show=_print)
 
 
 def clear(arguments: argparse.Namespace) -> int:
     """Take limits back. Raises ConfigError."""
-    return _changed(arguments, {_KEYS[name]: None for name in arguments.names})
-
-
-def _changed(arguments: argparse.Namespace, changes: dict[str, Any]) -> int:
-    after = rulebook.change(rulebook.opened(arguments), changes)
-    _print(after, as_json=arguments.json)
-    if not arguments.json:
-        rulebook.say_running(after.state)
-    return 0
+    return rulebook.change_and_show(arguments, {_KEYS[name]: None for name in arguments.names}, show=_print)
 
 
 def _value(key: str, text: Any) -> Any:
@@ -79,9 +66,9 @@ def _value(key: str, text: Any) -> Any:
         raise ConfigError("config_invalid", f"{text[:20]!r} is no whole number of watts") from None
 
 
-def _print(found: Rulebook, *, as_json: bool) -> None:
+def _print(found: Rulebook, arguments: argparse.Namespace) -> None:
     rules, so_far = found.rules, quota.spent(found.state, found.rules, now=datetime.now(UTC))
-    if as_json:
+    if arguments.json:
         terminal.say_json({
             "yield": rules.is_yielding, "yield_ignore": sorted(rules.yield_ignored), "power_cap_w": rules.power_cap_w,
             "download_day_bytes": rules.download_day_bytes, "download_month_bytes": rules.download_month_bytes,

@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -13,6 +13,8 @@ from poolhouse_agent.owner.book import Book
 from poolhouse_agent.owner.rules import OwnerRules
 from poolhouse_agent.owner.standing import Standing
 from poolhouse_agent.state import State
+
+Run = Callable[[argparse.Namespace], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,16 @@ class Rulebook:
         return standing.decide(rules=self.rules, pause=self.book.pause, in_use="", is_draining=False, now=now)
 
 
+def add_verb(
+    verbs: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, text: str, *, run: Run
+) -> argparse.ArgumentParser:
+    """Add a verb that takes `--json` as its command does."""
+    parser = verbs.add_parser(name, help=text)
+    parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
+    parser.set_defaults(run=run)
+    return parser
+
+
 def opened(arguments: argparse.Namespace) -> Rulebook:
     """Read configuration and state folder. Raises ConfigError."""
     state = State(arguments.state)
@@ -56,6 +68,17 @@ def change(before: Rulebook, changes: Mapping[str, Any]) -> Rulebook:
     checked = Rulebook(before.state, before.table, after, book.merged(before.table, after, where="this command"))
     book.store(before.state, after)
     return checked
+
+
+def change_and_show(
+    arguments: argparse.Namespace, changes: Mapping[str, Any], *, show: Callable[[Rulebook, argparse.Namespace], None]
+) -> int:
+    """Set rules and print those in force, and whether a running agent hears it. Raises ConfigError."""
+    after = change(opened(arguments), changes)
+    show(after, arguments)
+    if not arguments.json:
+        say_running(after.state)
+    return 0
 
 
 def told_until(stands: Standing, rules: OwnerRules) -> str:

@@ -1,7 +1,6 @@
 """`schedule`: when this machine serves, and when it is quiet, by its own clock."""
 
 import argparse
-from typing import Any
 
 from poolhouse_agent import terminal
 from poolhouse_agent.commands import rulebook
@@ -24,48 +23,36 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     verbs = parser.add_subparsers(title="verbs", metavar="VERB")
     parser.set_defaults(run=show)
     parser.add_argument("--json", action="store_true")
-    setting = verbs.add_parser("set", help="set windows of the week; each replaces what was set of its kind")
+    setting = rulebook.add_verb(
+        verbs, "set", "set windows of the week; each replaces what was set of its kind", run=change
+    )
     setting.add_argument("--serve", action="append", metavar="WINDOW", help="serve in these windows only")
     setting.add_argument("--quiet", action="append", metavar="WINDOW", help="never serve in these windows")
     setting.add_argument("--timezone", metavar="ZONE", help="such as Europe/Berlin (the machine's own)")
-    setting.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
-    setting.set_defaults(run=change)
-    clearing = verbs.add_parser("clear", help="take back what was set by command")
-    clearing.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
-    clearing.set_defaults(run=clear)
-    showing = verbs.add_parser("show", help="print it")
-    showing.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
-    showing.set_defaults(run=show)
+    rulebook.add_verb(verbs, "clear", "take back what was set by command", run=clear)
+    rulebook.add_verb(verbs, "show", "print it", run=show)
 
 
 def show(arguments: argparse.Namespace) -> int:
     """Print the schedule. Raises ConfigError."""
-    _print(rulebook.opened(arguments), as_json=arguments.json)
+    _print(rulebook.opened(arguments), arguments)
     return 0
 
 
 def change(arguments: argparse.Namespace) -> int:
     """Set what was given. Raises ConfigError."""
     given = {name: getattr(arguments, name) for name in _NAMES if getattr(arguments, name) is not None}
-    return _changed(arguments, given)
+    return rulebook.change_and_show(arguments, given, show=_print)
 
 
 def clear(arguments: argparse.Namespace) -> int:
     """Take back what was set by command. Raises ConfigError."""
-    return _changed(arguments, dict.fromkeys(_NAMES))
+    return rulebook.change_and_show(arguments, dict.fromkeys(_NAMES), show=_print)
 
 
-def _changed(arguments: argparse.Namespace, changes: dict[str, Any]) -> int:
-    after = rulebook.change(rulebook.opened(arguments), changes)
-    _print(after, as_json=arguments.json)
-    if not arguments.json:
-        rulebook.say_running(after.state)
-    return 0
-
-
-def _print(found: Rulebook, *, as_json: bool) -> None:
+def _print(found: Rulebook, arguments: argparse.Namespace) -> None:
     stands = found.standing()
-    if as_json:
+    if arguments.json:
         values = {name: found.raw(name) for name in _NAMES}
         until = stands.until.isoformat() if stands.until else None
         now = {"action": stands.action.value, "code": stands.code, "until": until}
