@@ -4,6 +4,31 @@ from typing import Any
 
 Card = tuple[dict[str, Any], float, float]
 
+
+def _llama_4(*, experts: int, every: int, context: int) -> dict[str, Any]:
+    """A Llama 4, of which each `every`th layer has so many experts."""
+    return {
+        "model_type": "llama4",
+        "torch_dtype": "bfloat16",
+        "text_config": {
+            "model_type": "llama4_text",
+            "hidden_size": 5120,
+            "num_hidden_layers": 48,
+            "num_attention_heads": 40,
+            "num_key_value_heads": 8,
+            "head_dim": 128,
+            "intermediate_size": 8192,
+            "intermediate_size_mlp": 16384,
+            "num_local_experts": experts,
+            "num_experts_per_tok": 1,
+            "interleave_moe_layer_step": every,
+            "vocab_size": 202048,
+            "attention_chunk_size": 8192,
+            "max_position_embeddings": context,
+        },
+    }
+
+
 CARDS: dict[str, Card] = {
     "gemma2-9b": (
         {
@@ -59,54 +84,8 @@ CARDS: dict[str, Card] = {
         30.5,
         3.3,
     ),
-    "llama4-scout": (
-        {
-            "model_type": "llama4",
-            "torch_dtype": "bfloat16",
-            "text_config": {
-                "model_type": "llama4_text",
-                "hidden_size": 5120,
-                "num_hidden_layers": 48,
-                "num_attention_heads": 40,
-                "num_key_value_heads": 8,
-                "head_dim": 128,
-                "intermediate_size": 8192,
-                "intermediate_size_mlp": 16384,
-                "num_local_experts": 16,
-                "num_experts_per_tok": 1,
-                "interleave_moe_layer_step": 1,
-                "vocab_size": 202048,
-                "attention_chunk_size": 8192,
-                "max_position_embeddings": 10485760,
-            },
-        },
-        107.8,
-        17.2,
-    ),
-    "llama4-maverick": (
-        {
-            "model_type": "llama4",
-            "torch_dtype": "bfloat16",
-            "text_config": {
-                "model_type": "llama4_text",
-                "hidden_size": 5120,
-                "num_hidden_layers": 48,
-                "num_attention_heads": 40,
-                "num_key_value_heads": 8,
-                "head_dim": 128,
-                "intermediate_size": 8192,
-                "intermediate_size_mlp": 16384,
-                "num_local_experts": 128,
-                "num_experts_per_tok": 1,
-                "interleave_moe_layer_step": 2,
-                "vocab_size": 202048,
-                "attention_chunk_size": 8192,
-                "max_position_embeddings": 1048576,
-            },
-        },
-        400.7,
-        17.2,
-    ),
+    "llama4-scout": (_llama_4(experts=16, every=1, context=10485760), 107.8, 17.2),
+    "llama4-maverick": (_llama_4(experts=128, every=2, context=1048576), 400.7, 17.2),
     "kimi-k2": (
         {
             "torch_dtype": "bfloat16",
