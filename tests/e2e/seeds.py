@@ -180,7 +180,7 @@ def _checked(node: Node, now: datetime) -> None:
     )  # fmt: skip
     CheckResultFactory(
         round=row, check_id="engine.smoke", subject="acme/chat-8b", figure_milli=None, unit="", status="skip",
-        verdict="skip", verdict_code="check_interrupted", at=at,
+        limit_milli=None, verdict="skip", verdict_code="check_interrupted", at=at,
     )  # fmt: skip
 
 

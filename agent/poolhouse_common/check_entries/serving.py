@@ -71,7 +71,6 @@ ENTRIES = (
         "targets_missed",
         subject=Subject.MODEL,
         unit="requests",
-        fail_limit_milli=0,
         warn_limit_milli=1_000,
     ),
 )

@@ -55,7 +55,8 @@ def test_a_provider_reads_what_is_wrong_and_what_to_do(browser, node, failed) ->
     page = browser.get(reverse("provider:node-checks", args=[node.public_id])).content.decode()
 
     for words in ("Matrix product, bf16", "80 TFLOPS", "at least 116 TFLOPS", "in shadow", "compute_slow",
-                  "Check cooling and power limit", "temperature_c"):  # fmt: skip
+                  "Check cooling and power limit", "<code>nvidia-smi -q -d CLOCK,POWER,PERFORMANCE</code>",
+                  "temperature_c"):  # fmt: skip
         assert words in page, words
 
 
