@@ -32,18 +32,18 @@ class Standing:
 
     desired: frozenset[tuple[str, str, str]]
     evidence: frozenset[tuple[str, str, int]]
-    retired: frozenset[str]
+    closed: frozenset[str]
 
 
 def standing() -> Standing:
     """Return where the fleet stands now."""
     desired = Deployment.objects.filter(desired=DesiredState.RUNNING)
     evidence = NodeEvidence.objects.values_list("node__public_id", "rule", "count")
-    retired = Node.objects.filter(state__in=[NodeState.RETIRED, NodeState.SUSPENDED])
+    closed = Node.objects.filter(state__in=[NodeState.RETIRED, NodeState.SUSPENDED])
     return Standing(
         desired=frozenset(desired.values_list("node__name", "model__public_id", "engine")),
         evidence=frozenset(evidence),
-        retired=frozenset(retired.values_list("name", flat=True)),
+        closed=frozenset(closed.values_list("name", flat=True)),
     )
 
 
@@ -51,6 +51,7 @@ def changed(before: Standing, after: Standing, kinds: Mapping[str, str]) -> list
     """Say what is different, leaving out nodes whose kind explains it."""
     moved = before.desired ^ after.desired
     found = [f"{name}: {model}" for name, model, _ in moved if kinds.get(name) not in REALLY_AWAY]
+    found += [f"{name}: closed" for name in after.closed - before.closed if kinds.get(name) not in REALLY_AWAY]
     found += [f"held against {node}: {rule}" for node, rule, _ in after.evidence - before.evidence]
     return sorted(found)
 

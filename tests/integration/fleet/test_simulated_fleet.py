@@ -1,11 +1,14 @@
 """A simulated fleet joins a real pool, serves it, lives its lives and leaves; a silence of all of it harms nobody."""
 
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import httpx
 import pytest
+from django.db import connection
 from poolhouse_agent.simulate.fleet import mix
 
 from portal.core import clock
@@ -82,6 +85,25 @@ def test_a_silence_of_all_for_three_minutes_moves_and_reschedules_nobody(trial: 
     assert facts(trial) == before
     assert report["nodes"]["tunnels"] == 6
     assert NodeEvidence.objects.filter(node__provider=trial.provider).count() == 0
+
+
+def test_many_requests_at_the_portal_share_few_connections_to_the_database(trial: Trial) -> None:
+    requests, at_once = 200, 8
+    before = _sessions_ever()
+    with ThreadPoolExecutor(at_once) as threads, httpx.Client(base_url=trial.url, timeout=30) as client:
+        ask = partial(client.post, "/agent/v1/session/challenge", json={"node": "node_0123456789abcdefghjk"})
+        statuses = {answer.status_code for answer in threads.map(lambda _: ask(), range(requests))}
+
+    assert statuses == {404}
+    assert _sessions_ever() - before < requests // 4
+
+
+def _sessions_ever() -> int:
+    """How many connections were ever made to this database."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_stat_clear_snapshot()")
+        cursor.execute("SELECT sessions FROM pg_stat_database WHERE datname = current_database()")
+        return int(cursor.fetchone()[0])
 
 
 def _state(node: Node) -> tuple[str, str]:

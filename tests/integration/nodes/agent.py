@@ -68,21 +68,19 @@ class Agent:
         offset: timedelta = timedelta(0),
         deployments: tuple[DeploymentClaim, ...] = (),
         gpu_errors: tuple[GpuError, ...] = (),
+        **said: object,
     ) -> heartbeat.Answer:
-        return heartbeat.record_heartbeat(
-            token=self.token,
-            beat=Beat(
-                sent_at=now + offset,
-                agent_version="0.1.0",
-                wish=wish,
-                host={"uptime_s": 10},
-                gpus=self.gpus,
-                gpu_errors=gpu_errors,
-                deployments=deployments,
-            ),
-            address=self.address,
-            now=now,
-        )
+        facts = {
+            "sent_at": now + offset,
+            "agent_version": "0.1.0",
+            "wish": wish,
+            "host": {"uptime_s": 10},
+            "gpus": self.gpus,
+            "gpu_errors": gpu_errors,
+            "deployments": deployments,
+            **said,
+        }
+        return heartbeat.record_heartbeat(token=self.token, beat=Beat(**facts), address=self.address, now=now)
 
     def twin(self, instance: str, address: str = "198.51.100.9") -> "Agent":
         """Return a second process with the same key and node: a copied disk."""

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from portal.nodes.models import Deployment, DesiredState, EngineKind, Gpu, Node, NodeEvent, NodeState
-from portal.nodes.rules.beats import GpuError
+from portal.nodes.rules.beats import GpuError, OwnerClaim
 from portal.nodes.services import deployments, lifecycle, sessions
 from portal.providers.models import ProviderKind, ProviderState
 from portal.providers.services import review
@@ -124,6 +124,38 @@ def test_a_broken_driver_is_named_to_the_owner(agent, now):
     assert agent.node.load["gpu_errors"] == [{"code": "nvml_driver_not_loaded", "detail": "error 9"}]
 
 
+def test_what_a_machine_cannot_have_is_kept_as_no_reading(agent, now):
+    agent.open(now)
+
+    agent.beat(
+        now,
+        host={"memory_bytes": 540 << 30, "cpu_count": -3, "shell": "bash"},
+        host_missing={"network_speed_mbits": "not_reported", "kernel": "Ask me!", "shell": "not_reported"},
+    )
+
+    agent.node.refresh_from_db()
+    assert agent.node.load["host"] == {"memory_bytes": 540 << 30}
+    assert agent.node.load["host_missing"] == {"cpu_count": "implausible", "network_speed_mbits": "not_reported"}
+
+
+def test_why_and_until_when_the_owner_keeps_the_machine_is_kept(agent, deployment, now):
+    agent.open(now)
+    until = now + timedelta(hours=8)
+
+    agent.beat(now, wish="drain", owner=OwnerClaim("owner_quiet_hours", until), deployments=(ready(deployment),))
+    agent.node.refresh_from_db()
+    resting = (agent.node.state, agent.node.state_code, agent.node.load["owner"])
+    agent.beat(now + timedelta(seconds=15), deployments=(ready(deployment),))
+    agent.node.refresh_from_db()
+
+    assert resting == (
+        "maintenance",
+        "owner_quiet_hours",
+        {"code": "owner_quiet_hours", "until": until.isoformat()},
+    )
+    assert (agent.node.state, agent.node.load["owner"]) == ("serving", None)
+
+
 def test_nothing_serves_before_the_operator_approved(agent, deployment, provider, actor, now):
     provider.state = ProviderState.SUBMITTED
     provider.save()
@@ -223,9 +255,12 @@ def test_the_agents_own_wish_to_drain_counts(agent, deployment, now):
 def test_leaving_retires_the_node_once_nothing_runs(agent, deployment, now):
     agent.open(now)
 
-    assert agent.beat(now, wish="leave", deployments=(ready(deployment, running=1),)).state == "draining"
-    assert agent.beat(now, wish="leave", deployments=(ready(deployment),)).state == "retired"
+    going = agent.beat(now, wish="leave", deployments=(ready(deployment, running=1),))
+    gone = agent.beat(now, wish="leave", deployments=(ready(deployment),))
 
+    assert (going.state, gone.state) == ("draining", "retired")
+    assert going.check_round is not None
+    assert gone.check_round is None
     deployment.refresh_from_db()
     assert deployment.desired == DesiredState.STOPPED
     with pytest.raises(sessions.NodeRetired):
