@@ -5,6 +5,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from poolhouse_agent import cli
 from poolhouse_agent.state import Membership, State
 from poolhouse_common.artefacts import folder_digest
 
@@ -148,6 +149,14 @@ def test_where_no_plan_can_be_made_a_sentence_says_why(
     assert f"[{code}]" in out
     assert cause in out
     assert "  fix:   " in out
+
+
+@pytest.mark.parametrize("number", ["0", "-4", "many"])
+def test_a_number_that_is_none_is_named(number: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["plan", "model", f"--concurrency={number}"])
+
+    assert f"argument --concurrency: {number!r} is no whole number above 0" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -152,7 +152,6 @@ def _digest(folder: Path) -> str:
 
 
 def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise ValueError(text)
-    return value
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text[:20]!r} is no whole number above 0")
+    return int(text)

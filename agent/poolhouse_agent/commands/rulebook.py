@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from poolhouse_agent import config, terminal
+from poolhouse_agent.errors import ConfigError
 from poolhouse_agent.owner import book, standing
 from poolhouse_agent.owner.book import Book
 from poolhouse_agent.owner.rules import OwnerRules
@@ -74,6 +75,8 @@ def change_and_show(
     arguments: argparse.Namespace, changes: Mapping[str, Any], *, show: Callable[[Rulebook, argparse.Namespace], None]
 ) -> int:
     """Set rules and print those in force, and whether a running agent hears it. Raises ConfigError."""
+    if not changes:
+        raise ConfigError("config_invalid", "nothing was given to set; --help lists what can be")
     after = change(opened(arguments), changes)
     show(after, arguments)
     if not arguments.json:

@@ -8,7 +8,7 @@ ENTRIES = (
         PROVIDER,
         "The agent's configuration cannot be used",
         "A value is missing or wrong; the detail names it.",
-        "Correct the file and start the agent again.",
+        "Give the command another value; where a file is named, correct it and start the agent again.",
     ),
     Failure(
         "config_unreadable",

@@ -96,6 +96,8 @@ def test_what_makes_no_sense_is_refused_and_changes_nothing(shell: Shell) -> Non
     assert "no whole number of watts" in shell.refused("limits", "set", "--power-cap", "much")
     assert "from 10 to 2000" in shell.refused("limits", "set", "--power-cap", "5")
     assert "is no size" in shell.refused("limits", "set", "--download-day", "lots")
+    assert "nothing was given to set" in shell.refused("limits", "set")
+    assert "nothing was given to set" in shell.refused("schedule", "set")
     assert "is no duration" in shell.refused("pause", "--for", "soon")
     assert (shell.state.folder / book.FILE).read_bytes() == before
 
