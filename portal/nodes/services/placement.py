@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 
 from django.db import connection, transaction
@@ -44,6 +44,7 @@ class ProviderDecided(Conflict):
 _ALONE = "SELECT pg_try_advisory_xact_lock(hashtextextended('poolhouse.nodes.placement', 0))"
 _MAX_VERDICTS = 64
 _KEPT_ROUNDS = 500
+_TOLD_AGAIN = timedelta(hours=1)
 _SMALL_LIMIT = 1000
 
 
@@ -135,9 +136,9 @@ def _is_alone() -> bool:
 
 
 def _hold(policy: PlacementPolicy, *, now: datetime) -> PlacementRound | None:
-    """Note once that nothing is moved while a large part of the fleet is silent."""
+    """Note, and once in a while again, that nothing is moved while a large part of the fleet is silent."""
     last = PlacementRound.objects.order_by("-at", "-id").first()
-    if last is not None and last.code == "placement_held":
+    if last is not None and last.code == "placement_held" and now - last.at < _TOLD_AGAIN:
         return None
     log.error("placement.held")
     return _note(policy, "placement_held", [], now=now)

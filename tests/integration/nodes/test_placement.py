@@ -209,6 +209,17 @@ def test_a_silent_fleet_moves_nobody_and_is_told_once(model, now):
     assert PlacementRound.objects.count() == 1
 
 
+def test_another_silence_is_told_though_nothing_moved_since_the_last(model, now):
+    switched(PlacementSwitch.ON)
+    PlacementRound.objects.create(at=now - timedelta(days=2), switch="on", code="placement_held")
+    for _ in range(4):
+        DeploymentFactory(node=NodeFactory(last_heartbeat_at=now - timedelta(seconds=31)), model=model)
+
+    assert a_round(model, now, refused=100).code == "placement_held"
+
+    assert PlacementRound.objects.count() == 2
+
+
 def test_nodes_that_a_silent_fleet_took_offline_are_waited_for(model, now):
     switched(PlacementSwitch.ON)
     automatic(now)
