@@ -21,8 +21,11 @@ def node_by_id(node_id: int) -> Node:
 
 
 def node_of_session(token_hash: str) -> NodeSession | None:
-    """Lock the node whose session has this token, in the same query that finds it; None where there is none."""
-    rows = NodeSession.objects.select_for_update(of=("node",)).select_related("node__provider")
+    """Lock the node whose session has this token, in the same query that finds it; None where there is none.
+
+    What it last said of its updates comes with it, for the heartbeat that says it again.
+    """
+    rows = NodeSession.objects.select_for_update(of=("node",)).select_related("node__provider", "node__updates")
     return next(iter(rows.filter(token_hash=token_hash).order_by()), None)
 
 

@@ -95,11 +95,11 @@ def stop(*, version: str, withdraws: bool, actor: Actor, now: datetime) -> Agent
 
 def take(*, node: Node, claim: UpdateClaim, now: datetime) -> None:
     """Note what a node says of its updates; a release that fails too often is halted."""
-    before = NodeUpdates.objects.filter(node=node).first()
+    before: NodeUpdates | None = getattr(node, "updates", None)
     if before is not None and (before.policy, before.tried, before.code) == (claim.policy, claim.tried, claim.code):
         return
     values = {"policy": claim.policy, "tried": claim.tried, "code": claim.code, "said_at": now}
-    NodeUpdates.objects.update_or_create(node=node, defaults=values)
+    node.updates, _ = NodeUpdates.objects.update_or_create(node=node, defaults=values)
     if claim.tried and claim.code not in rules.NO_FAULT_CODES:
         _halt_where_it_fails(claim.tried, claim.code, now)
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from portal.nodes.models import Deployment, DesiredState, EngineKind, Gpu, Node, NodeEvent, NodeState
-from portal.nodes.rules.beats import GpuError, OwnerClaim
+from portal.nodes.rules.beats import GpuError, OwnerClaim, UpdateClaim
 from portal.nodes.services import deployments, lifecycle, sessions
 from portal.providers.models import ProviderKind, ProviderState
 from portal.providers.services import review
@@ -136,6 +136,16 @@ def test_what_a_machine_cannot_have_is_kept_as_no_reading(agent, now):
     agent.node.refresh_from_db()
     assert agent.node.load["host"] == {"memory_bytes": 540 << 30}
     assert agent.node.load["host_missing"] == {"cpu_count": "implausible", "network_speed_mbits": "not_reported"}
+
+
+def test_a_machine_that_moved_is_known_by_its_newest_address(agent, now):
+    agent.open(now)
+    agent.address = "198.51.100.23"
+
+    agent.beat(now)
+
+    agent.node.refresh_from_db()
+    assert agent.node.last_address == "198.51.100.23"
 
 
 def test_why_and_until_when_the_owner_keeps_the_machine_is_kept(agent, deployment, now):
@@ -305,11 +315,12 @@ def test_a_house_node_with_an_external_engine_needs_no_gpu(agent, provider, mode
 
 def test_a_heartbeat_costs_few_queries(agent, deployment, now, django_assert_max_num_queries):
     agent.open(now)
-    agent.beat(now, deployments=(ready(deployment),))
+    said = {"deployments": (ready(deployment),), "updates": UpdateClaim("manual")}  # agents always speak of updates
+    agent.beat(now, **said)
     Node.objects.update(has_check_matters=False)  # its round of checks at joining is over
 
     with django_assert_max_num_queries(7):
-        agent.beat(now + timedelta(seconds=15), deployments=(ready(deployment),))
+        agent.beat(now + timedelta(seconds=15), **said)
 
 
 def test_an_offline_node_comes_back(agent, deployment, now):
