@@ -13,6 +13,7 @@ from poolhouse_agent.engine.base import Engine
 from poolhouse_agent.engine.metrics import Load
 from poolhouse_agent.engine.own import OwnEngine
 from poolhouse_agent.engine.readiness import Proof
+from poolhouse_agent.engine.stillness import Stillness
 from poolhouse_agent.engine.target import Target
 from poolhouse_agent.engine.timing import Timing
 from poolhouse_agent.engine.workshop import Workshop
@@ -123,15 +124,14 @@ class Instance:
 
     async def _look(self, target: Target) -> None:
         loop = asyncio.get_running_loop()
-        moved_at = probed_at = loop.time()
+        probed_at = loop.time()
+        stillness = Stillness(2 * self.timing.poll_s)
         misses = 0
         while True:
             await asyncio.sleep(self.timing.poll_s)
-            before = self.load
             self.load = await metrics.read(self.workshop.http, target)
-            if self.load.progress != before.progress or self.load.running == 0:
-                moved_at = loop.time()
-            if loop.time() - moved_at > self.timing.stuck_after_s and self.load.counters:
+            still_s = stillness.note(self.load, at=loop.time())
+            if still_s > self.timing.stuck_after_s and self.load.counters:
                 raise EngineError("engine_stuck", f"{self.load.running} requests run, no token for a minute")
             is_idle = target.running == 0 and self.load.running == 0
             if is_idle and loop.time() - probed_at > self.timing.probe_every_s:
