@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from poolhouse_common.planner.config import recast, requantized
 from poolhouse_common.planner.division import SIZES
@@ -17,7 +18,7 @@ _SMALLER = (("fp8", "FP8"), ("awq", "AWQ, 4 bit"))
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """One change after which the plan fits; `kind` is a stable word, `text` says it to a person."""
+    """A change after which the plan fits; `kind` is a stable word, `text` says it to a person."""
 
     kind: str
     text: str
@@ -25,7 +26,10 @@ class Suggestion:
 
 
 def suggest(answer: Plan, *, gpus: Sequence[Gpu], wish: Wish) -> tuple[Suggestion, ...]:
-    """Return the single changes to a wish that did not fit, each tried out; none where it fitted."""
+    """Return the single changes to a wish that did not fit, each tried out; none where it fitted.
+
+    Where no single change is enough, the larger ones are tried with a shorter context as well.
+    """
     if answer.fits:
         return ()
     found = [
@@ -36,15 +40,35 @@ def suggest(answer: Plan, *, gpus: Sequence[Gpu], wish: Wish) -> tuple[Suggestio
         *_older_numbers(answer, gpus, wish),
         *_smaller_weights(answer, gpus, wish),
     ]
-    return tuple(one for one in found if one.plan.fits)
+    enough = tuple(one for one in found if one.plan.fits)
+    return enough or tuple(_with_less_context(answer, gpus, wish))
 
 
 def _less_context(answer: Plan, gpus: Sequence[Gpu], wish: Wish) -> Iterator[Suggestion]:
-    reached = longest_context(answer.shape, answer.gpus[-1], replace(answer.load, concurrency=wish.concurrency))
-    context = reached // _STEPS * _STEPS if reached >= _STEPS else reached
-    if _SHORTEST <= context < answer.load.context:
+    if context := _shorter(answer):
         tried = plan(shape=answer.shape, gpus=gpus, wish=replace(wish, context=context))
         yield Suggestion("less_context", f"a context of {context:,} tokens", tried)
+
+
+def _shorter(answer: Plan) -> int:
+    """The longest context that its requests have room for, in round steps; 0 where none is worth a word."""
+    context = longest_context(answer.shape, answer.gpus[-1], answer.load) // _STEPS * _STEPS
+    return context if _SHORTEST <= context < answer.load.context else 0
+
+
+def _with_less_context(answer: Plan, gpus: Sequence[Gpu], wish: Wish) -> Iterator[Suggestion]:
+    for changes in (_spreads(answer, gpus, wish), _smaller_weights(answer, gpus, wish)):
+        tried = (_shortened(one, wish) for one in changes)
+        yield from islice((one for one in tried if one is not None and one.plan.fits), 1)
+
+
+def _shortened(one: Suggestion, wish: Wish) -> Suggestion | None:
+    context, before = _shorter(one.plan), one.plan
+    if not context:
+        return None
+    shorter = replace(wish, context=context, tensor_parallel=before.tensor_parallel)
+    tried = plan(shape=before.shape, gpus=before.gpus, wish=shorter)
+    return Suggestion(one.kind, f"{one.text}, with a context of {context:,} tokens", tried)
 
 
 def _fewer_requests(answer: Plan, gpus: Sequence[Gpu], wish: Wish) -> Iterator[Suggestion]:
@@ -55,17 +79,20 @@ def _fewer_requests(answer: Plan, gpus: Sequence[Gpu], wish: Wish) -> Iterator[S
 
 
 def _other_spread(answer: Plan, gpus: Sequence[Gpu], wish: Wish) -> Iterator[Suggestion]:
-    """The fewest GPUs that hold it: those that are there first, then more of the kind that was planned with."""
+    yield from islice((one for one in _spreads(answer, gpus, wish) if one.plan.fits), 1)
+
+
+def _spreads(answer: Plan, gpus: Sequence[Gpu], wish: Wish) -> Iterator[Suggestion]:
+    """Other numbers of GPUs, the fewest first: those that are there, then more of the kind that was planned with."""
     like = answer.gpus[-1]
     there = sum(gpu == like for gpu in gpus)
     for size in SIZES:
         missing = max(0, size - there)
         tried = plan(shape=answer.shape, gpus=[*gpus, *[like] * missing], wish=replace(wish, tensor_parallel=size))
-        if tried.fits and size != answer.tensor_parallel:
+        if size != answer.tensor_parallel:
             text = f"spread over {size} x {tried.gpus[-1].name}"
             have = f", {missing} more than there {'are' if there > 1 else 'is'}" if missing else ""
             yield Suggestion("more_gpus" if missing else "other_gpus", text + have, tried)
-            return
 
 
 def _smaller_cache(answer: Plan, gpus: Sequence[Gpu], wish: Wish) -> Iterator[Suggestion]:

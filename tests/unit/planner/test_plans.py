@@ -132,6 +132,7 @@ CASES = [
     (models.QWEN3_235B_FP8, "8 x H100", Wish(context=32_768, tensor_parallel=8)),
     (models.GPT_OSS_120B, "H100", Wish(context=131_072, concurrency=8)),
     (models.GEMMA_3_27B, "3090", Wish(context=8192)),
+    (models.LLAMA_3_1_70B, "3 x 4090", Wish()),
 ]
 
 
@@ -196,6 +197,7 @@ def test_what_fits_needs_no_suggestion():
         (models.LLAMA_3_1_8B, "V100 32GB", Wish(context=4096), {"other_dtype"}),
         (models.LLAMA_3_1_8B, "2 x 4090", Wish(context=32_768, concurrency=4, tensor_parallel=1), {"other_gpus"}),
         (models.GEMMA_3_27B, "4090", Wish(context=8192), {"more_gpus", "smaller_weights"}),
+        (models.LLAMA_3_1_70B, "3 x 4090", Wish(), {"more_gpus", "smaller_weights"}),
     ],
 )
 def test_suggestions_are_of_the_right_kind(config: dict[str, Any], gpus: str, wish: Wish, kinds: set[str]):
