@@ -2,16 +2,23 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from poolhouse_agent.bell import Bell
+from poolhouse_agent.benchmarks import lengths
+from poolhouse_agent.benchmarks.suite import Machine
 from poolhouse_agent.checks.result import Status, skipped, trouble
+from poolhouse_agent.config import Config
+from poolhouse_agent.engine.measurable import Measurable
 from poolhouse_agent.owner import book
 from poolhouse_agent.owner.book import Book
 from poolhouse_agent.owner.standing import Pause
-from poolhouse_agent.rounds.keeper import worst
+from poolhouse_agent.protocol.messages import DeploymentReport
+from poolhouse_agent.protocol.rounds import RoundReply, WantedRound
+from poolhouse_agent.rounds.keeper import Rounds, worst
 from poolhouse_agent.runtime import Agent
 from poolhouse_agent.state import State, Wish
 
@@ -198,6 +205,46 @@ async def test_a_round_that_is_wanted_no_longer_is_given_up_halfway(
 
     assert endings(pool)[-1] == ("round_3", "done", "")
     assert ("round_1", "done", "") not in endings(pool)
+
+
+class NoWork:
+    """Nothing runs."""
+
+    def __init__(self) -> None:
+        self.bell = Bell()
+
+    def reports(self) -> Sequence[DeploymentReport]:
+        return ()
+
+    def measurable(self) -> Sequence[Measurable]:
+        return ()
+
+
+async def test_a_round_that_crashes_lets_go_of_the_gpus_and_is_not_begun_again() -> None:
+    reports: list[tuple[object, object]] = []
+    looks: list[str] = []
+
+    async def machine() -> Machine:
+        looks.append("looked")
+        raise ZeroDivisionError
+
+    async def report(body: Mapping[str, object]) -> RoundReply:
+        reports.append((body["state"], body["code"]))
+        return RoundReply("interrupted")
+
+    work = NoWork()
+    rounds = Rounds(
+        config=Config(), machine=machine, work=work, report=report, sizes=(lengths.SIMULATED, lengths.SIMULATED)
+    )
+
+    for _ in range(2):
+        rounds.hear(WantedRound("round_1"))
+        while rounds.holds_gpus:
+            await asyncio.sleep(0)
+
+    assert looks == ["looked"]
+    assert reports == [("interrupted", "check_crashed")]
+    assert work.bell.count == 1
 
 
 async def test_an_owner_who_has_paused_is_left_alone(pool: Pool, state: State) -> None:

@@ -76,7 +76,10 @@ class ServingBenchmark:
         )
 
     async def _table(self, prompts: Prompts, say: Say) -> list[dict[str, Any]]:
-        """Measure each prompt length with each number of requests at once, as long as there is time."""
+        """Measure each prompt length with each number of requests at once, as long as there is time.
+
+        Raises EngineError, EngineBusy too where it refuses even one request alone.
+        """
         cells = [(length, count) for count in self._counts() for length in self._prompt_lengths()]
         rows: list[dict[str, Any]] = []
         for number, (length, count) in enumerate(cells):
@@ -86,6 +89,8 @@ class ServingBenchmark:
             try:
                 answers = await self._load(prompts, length, count, total)
             except EngineBusy:
+                if not rows:
+                    raise
                 break  # more at once would be refused too
             rows.append({"prompt": length, "at_once": count, **figures.summary(answers)})
             say(0.1 + 0.4 * (number + 1) / len(cells))

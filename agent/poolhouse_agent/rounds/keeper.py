@@ -123,12 +123,18 @@ class Rounds:
 
     async def _run(self, wanted: WantedRound) -> None:
         log.info("checks.round_began", extra={"round": wanted.round, "reason": wanted.reason})
+        code = "check_crashed"  # begun again it would only crash again, with the GPUs in its hands
         try:
             await self._measure(wanted)
+            code = ""
         except asyncio.CancelledError:
-            await self._send(wanted, "interrupted", code="check_interrupted")
+            code = "check_interrupted"
             raise
-        self._over.add(wanted.round)
+        finally:
+            if code:
+                await self._send(wanted, "interrupted", code=code)
+            if code != "check_interrupted":
+                self._over.add(wanted.round)
         log.info("checks.round_ended", extra={"round": wanted.round})
 
     async def _measure(self, wanted: WantedRound) -> None:

@@ -41,10 +41,12 @@ class Engine:
 
 
 @contextlib.asynccontextmanager
-async def engine(behaviour: str = "honest", **changes: Any) -> AsyncIterator[Engine]:
+async def engine(behaviour: str = "honest", *, before: Any = (), **changes: Any) -> AsyncIterator[Engine]:
     options = {"model": "acme/demo", "context_tokens": 2048, "max_num_seqs": 8, "tokens_per_second": 400, **changes}
     server = Server(Options(**options), behaviour=lambda: behaviours.find(behaviour))
-    runner = web.AppRunner(server.application(), shutdown_timeout=0.1)
+    application = server.application()
+    application.middlewares.extend(before)
+    runner = web.AppRunner(application, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
@@ -104,6 +106,24 @@ async def test_the_most_requests_at_once_end_where_the_engine_refuses() -> None:
     at_once = found["engine.concurrency"].figure or 0
     assert 1 <= at_once < 16
     assert found["engine.concurrency"].evidence["most_allowed"] == 16
+
+
+@web.middleware
+async def others_come_first(request: web.Request, handler: Any) -> web.StreamResponse:
+    """Refuse whatever is longer than the first short chats, as a server does that others have filled meanwhile."""
+    if request.can_read_body and (await request.json())["max_tokens"] >= QUICK.output_tokens:
+        return web.json_response({"error": {"message": "full"}}, status=429)
+    answer: web.StreamResponse = await handler(request)
+    return answer
+
+
+async def test_an_engine_that_refuses_even_one_request_alone_is_named_busy() -> None:
+    async with engine(before=[others_come_first]) as one:
+        found, _ = await one.measure()
+
+    assert [(name, one.status.value, one.code) for name, one in found.items()] == [
+        ("engine.smoke", "fail", "engine_busy")
+    ]
 
 
 async def test_a_slow_engine_misses_the_targets() -> None:
