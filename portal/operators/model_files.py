@@ -13,14 +13,17 @@ from portal.core import clock
 from portal.core.errors import DomainError
 from portal.operators.access import OperatorRequest, operator_page
 
+# Gives the list in the order, and with the names, that a folder's digest is made of.
+_COMMAND = "find . -xtype f -not -path '*/.*' -printf '%P\\n' | LC_ALL=C sort | xargs sha256sum > ../files.txt"
+
 
 class FilesForm(forms.Form):
     """What `sha256sum` prints of the model's folder."""
 
     listing = forms.FileField(
         label="The list",
-        help_text="In the model's folder: find . -type f -not -path '*/.*' -printf '%P\\n' | LC_ALL=C sort | xargs "
-        "sha256sum > ../files.txt",
+        help_text="The `files.txt` that the command wrote.",
+        error_messages={"required": "No file was chosen."},
     )
 
 
@@ -38,7 +41,7 @@ def files(request: OperatorRequest, model_id: int) -> HttpResponse:
         else:
             messages.success(request, "The list is stored: nodes fetch the model by themselves.")
             return redirect("operators:model", model_id=model_id)
-    return render(request, "operators/model_files.html", {"form": form, "row": row})
+    return render(request, "operators/model_files.html", {"form": form, "row": row, "command": _COMMAND})
 
 
 urlpatterns = [path("models/<int:model_id>/files/", files, name="model-files")]

@@ -29,7 +29,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How far a version has come: nodes that run it, that tried it, and that went back."""
+    """How far a version has come: nodes that run it, that tried it, and on which it failed."""
 
     running: int
     tried: int

@@ -110,7 +110,7 @@ class Command(BaseCommand):
         spread = selectors.spread()
         for row in selectors.releases():
             come = spread.get(row.version)
-            reached = f", {come.running} run it, {come.failed} of {come.tried} updates went back" if come else ""
+            reached = f", {come.running} run it, {come.failed} of {come.tried} updates failed" if come else ""
             self._say(self._line(row) + reached)
 
     @staticmethod
