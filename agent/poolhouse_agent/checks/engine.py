@@ -23,14 +23,21 @@ async def program(around: Surroundings) -> list[Result]:
         found = versions.find(around.config.vllm, root=around.state.folder / versions.ROOT)
     except EngineError as error:
         return [trouble("engine", Status.WARN, error.code, error.detail)]
-    version = found.version or await _version(found.path)
+    try:
+        version = found.version or await _version(found.path)
+    except OSError as error:  # another machine's program, or a script whose interpreter is gone
+        return [trouble("engine", Status.FAIL, "engine_start_failed", f"{found.path}: {error.strerror}")]
+    return [_of_version(version, found.path)]
+
+
+def _of_version(version: str, path: str) -> Result:
     if not version:
-        return [trouble("engine", Status.FAIL, "engine_start_failed", f"{found.path} --version printed no version")]
+        return trouble("engine", Status.FAIL, "engine_start_failed", f"{path} --version printed no version")
     if versions.is_below_floor(version):
         lowest = ".".join(map(str, versions.FLOOR))
-        result = trouble("engine", Status.FAIL, "engine_version_unsupported", f"vLLM {version}", path=found.path)
-        return [replace(result, threshold=f"vLLM {lowest} or newer")]
-    return [ok("engine", f"vLLM {version}", path=found.path)]
+        result = trouble("engine", Status.FAIL, "engine_version_unsupported", f"vLLM {version}", path=path)
+        return replace(result, threshold=f"vLLM {lowest} or newer")
+    return ok("engine", f"vLLM {version}", path=path)
 
 
 async def folders(around: Surroundings) -> list[Result]:
@@ -65,6 +72,7 @@ def _is_simulated(around: Surroundings) -> bool:
 
 
 async def _version(path: str) -> str:
+    """What the program prints of its version, empty where it prints none. Raises OSError where it cannot be started."""
     child = await asyncio.create_subprocess_exec(
         path, "--version", stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
