@@ -93,9 +93,12 @@ async def require_usable(container: Container) -> None:
 
 
 async def _run(*argv: str) -> tuple[int, str]:
-    child = await asyncio.create_subprocess_exec(
-        *argv, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
-    )
+    try:
+        child = await asyncio.create_subprocess_exec(
+            *argv, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+        )
+    except OSError as error:
+        raise EngineError("container_failed", f"{argv[0]} cannot be started: {error.strerror}") from None
     said = await children.answer(child, deadline_s=_ANSWER_S)
     if said is None:
         raise EngineError("container_failed", f"{argv[0]} {argv[1]} did not answer within {_ANSWER_S:.0f} s")

@@ -76,9 +76,8 @@ def node_facts() -> list[NodeFact]:
     """Every node that is not closed, with its healthy GPUs and its deployments, in the order of joining."""
     nodes = list(Node.objects.exclude(state__in=states.CLOSED_STATES).select_related("placement").order_by("id"))
     gpus: dict[int, list[GpuFact]] = {}
-    faults = {node.pk: _faulty(node) for node in nodes}
     for gpu in Gpu.objects.filter(node__in=nodes, is_present=True, fault_code="").order_by("index", "uuid"):
-        if gpu.memory_bytes and gpu.uuid not in faults[gpu.node_id]:
+        if gpu.memory_bytes:
             planned = PlannedGpu(gpu.name, gpu.memory_bytes, gpu.compute_capability)
             gpus.setdefault(gpu.node_id, []).append(GpuFact(gpu.uuid, planned))
     deployments: dict[int, list[DeploymentFact]] = {}
@@ -182,11 +181,6 @@ def _node(node: Node, gpus: tuple[GpuFact, ...], deployments: tuple[DeploymentFa
             for model, one in failures.items()
         },
     )
-
-
-def _faulty(node: Node) -> frozenset[str]:
-    """The GPUs that the node's newest heartbeat reports a fault of."""
-    return frozenset(str(error.get("detail", "")) for error in node.load.get("gpu_errors", []))
 
 
 def _deployment(row: Deployment) -> DeploymentFact:

@@ -109,6 +109,19 @@ async def test_an_image_that_is_not_there_is_named_and_not_fetched(
     assert not any(call["argv"][0] in {"run", "pull"} for call in bare.calls)
 
 
+async def test_a_tool_that_cannot_be_started_is_named(tmp_path: Path) -> None:
+    tool = tmp_path / "docker"
+    tool.write_text("#!/no/such/interpreter\n", encoding="ascii")
+    tool.chmod(0o755)
+
+    with pytest.raises(EngineError) as refused:
+        await containers.require_usable(Container(str(tool), IMAGE))
+
+    assert (refused.value.code, refused.value.detail) == (
+        "container_failed", f"{tool} cannot be started: No such file or directory",
+    )  # fmt: skip
+
+
 def around(tool: str, image: str = IMAGE) -> Around:
     return Around(Container(tool, image), Path("/s/engines/dep_1"), Path("/w"), 5001, ("GPU-aaaa", "GPU-bbbb"))
 

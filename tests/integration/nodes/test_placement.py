@@ -245,11 +245,20 @@ def test_a_node_that_leaves_alone_is_replaced(node, model, now):
 
 def test_a_gpu_with_a_fault_takes_no_model(node, model, now):
     switched(PlacementSwitch.ON)
-    node.load = {"gpu_errors": [{"code": "remap_failed", "detail": node.gpus.get().uuid}]}
-    node.save()
+    node.gpus.update(fault_code="remap_failed")
 
     assert a_round(model, now) is None
     assert [row.why.code for row in selectors.verdicts_of(node=node).rows] == ["placement_no_gpu"]
+
+
+def test_what_is_only_noticed_of_a_gpu_keeps_no_model_from_it(node, model, now):
+    switched(PlacementSwitch.ON)
+    node.load = {"gpu_errors": [{"code": "gpu_throttled", "detail": node.gpus.get().uuid}]}
+    node.save()
+
+    a_round(model, now)
+
+    assert Deployment.objects.get(node=node).desired == DesiredState.RUNNING
 
 
 def test_the_agent_is_told_which_gpus_the_model_takes(agent, model, actor, now):
