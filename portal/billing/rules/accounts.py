@@ -24,6 +24,10 @@ class Kind(StrEnum):
     PROMO_EXPENSE = "promo_expense"
     TAX_PAYABLE = "tax_payable"
     OWNER_EQUITY = "owner_equity"
+    # Earnings of a provider whom nobody has identified yet: owed, but not on the way to a payout.
+    PROVIDER_HELD = "provider_held"
+    # The operator's own bank account: transfers of customers come in, payouts made by hand go out.
+    BANK_BALANCE = "bank_balance"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,8 @@ KINDS: dict[Kind, KindRule] = {
     Kind.PROMO_EXPENSE: _DEBIT_SYSTEM,
     Kind.TAX_PAYABLE: _CREDIT_SYSTEM,
     Kind.OWNER_EQUITY: _CREDIT_SYSTEM,
+    Kind.PROVIDER_HELD: _LIABILITY_OWNED,
+    Kind.BANK_BALANCE: _DEBIT_SYSTEM,
 }
 
 CUSTOMER_KINDS = (Kind.CUSTOMER_CREDIT, Kind.PROMO_CREDIT, Kind.CUSTOMER_RECEIVABLE, Kind.REFUND_CLEARING)
@@ -75,6 +81,7 @@ PROVIDER_KINDS = (
     Kind.PROVIDER_AVAILABLE,
     Kind.PAYOUT_CLEARING,
     Kind.PROVIDER_RECEIVABLE,
+    Kind.PROVIDER_HELD,
 )
 
 
