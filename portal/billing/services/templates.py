@@ -115,6 +115,26 @@ def owner_withdrawal(*, amount: int, currency: str) -> list[Transfer]:
     return _one((Kind.OWNER_EQUITY, ""), (Kind.STRIPE_BALANCE, ""), amount, currency)
 
 
+def held_released(*, provider: str, amount: int, currency: str) -> list[Transfer]:
+    """The provider is identified: what was held back matures like any earning."""
+    return _one((Kind.PROVIDER_HELD, provider), (Kind.PROVIDER_PENDING, provider), amount, currency)
+
+
+def held_expired(*, provider: str, amount: int, currency: str) -> list[Transfer]:
+    """Nobody ever said who they are: what was held back too long is forfeited."""
+    return _one((Kind.PROVIDER_HELD, provider), (Kind.BREAKAGE, ""), amount, currency)
+
+
+def payout_paid_by_bank(*, provider: str, amount: int, currency: str) -> list[Transfer]:
+    """The operator's bank has paid a payout."""
+    return _one((Kind.PAYOUT_CLEARING, provider), (Kind.BANK_BALANCE, ""), amount, currency)
+
+
+def bank_payout_returned(*, provider: str, amount: int, currency: str) -> list[Transfer]:
+    """The provider's bank sent a payout back: its money is available again."""
+    return _one((Kind.BANK_BALANCE, ""), (Kind.PROVIDER_AVAILABLE, provider), amount, currency)
+
+
 def _one(debit: tuple[Kind, str], credit: tuple[Kind, str], amount: int, currency: str) -> list[Transfer]:
     return [Transfer(account(*debit, currency=currency), account(*credit, currency=currency), amount)]
 
