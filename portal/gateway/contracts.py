@@ -9,6 +9,7 @@ from ipaddress import IPv4Network, IPv6Network
 from typing import Any, Protocol
 from uuid import UUID
 
+from poolhouse_common.receipts import TunnelDigest
 from portal.core.records import record
 from portal.gateway.lease_pool import Part
 from portal.gateway.purse import Purse
@@ -272,6 +273,7 @@ class Attempt:
     retry_stopped_by: str = ""
     opened_at: float = 0.0
     cover: Cover | None = None
+    digest: TunnelDigest | None = None
 
     @property
     def price(self) -> PriceEntry:

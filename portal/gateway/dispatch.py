@@ -8,6 +8,7 @@ from typing import Final
 
 import orjson
 
+from poolhouse_common.receipts import TunnelDigest
 from portal.core import clock, ids
 from portal.gateway import failures, refusals
 from portal.gateway.breaker import Verdict
@@ -144,11 +145,12 @@ class _Attempt:
         outcome, code, verdict, backoff_s = _CRASH, "", Verdict.NEUTRAL, 0.0
         stream: NodeStream | None = None
         try:
-            stream = await self._send(body)
+            digest = self._attempt.digest = TunnelDigest(ids.random_bytes().hex(), body)
+            stream = await self._send(body, digest.nonce)
             self._call.exchange.interrupts(stream)
             if len(body) > frames.PLAIN_BODY_BYTES:
                 await self._send_rest(stream, body)
-            await self._relay(stream)
+            await self._relay(stream, digest)
             outcome, verdict = _COMPLETED, Verdict.SUCCESS
         except CustomerGone:
             cut_by = self._call.exchange.cut_by
@@ -172,12 +174,12 @@ class _Attempt:
             if self._attempt.is_open:
                 self._learn(await self._settle(outcome, code), verdict)
 
-    async def _relay(self, stream: NodeStream) -> None:
+    async def _relay(self, stream: NodeStream, digest: TunnelDigest) -> None:
         dialect = self._call.stream
+        upstream = Upstream(stream, content_type=JSON if dialect is None else EVENTS, digest=digest)
         if dialect is None:
-            await whole.relay(self._call, self._attempt, Upstream(stream, content_type=JSON), self._complete)
+            await whole.relay(self._call, self._attempt, upstream, self._complete)
         else:
-            upstream = Upstream(stream, content_type=EVENTS)
             await streamed.relay(self._call, dialect, self._attempt, upstream, self._complete)
 
     async def give_up(self) -> None:
@@ -192,14 +194,14 @@ class _Attempt:
         else:
             await whole.end_empty(self._call, failure.ending, settled, node=self._choice.node.public_id)
 
-    async def _send(self, body: bytes) -> NodeStream:
+    async def _send(self, body: bytes, nonce: str) -> NodeStream:
         facts = self._call.facts
         head = {
             "method": "POST",
             "path": f"/v1/{facts.node_path}",
             "model": facts.model.public_id,
             "attempt": f"{facts.request_id}/{self._attempt.number}",
-            "nonce": ids.random_bytes().hex(),
+            "nonce": nonce,
         }
         payload = frames.pack_request(head, body)
         try:

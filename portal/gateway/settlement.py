@@ -174,6 +174,8 @@ class Settlement:
             "first_token_at": attempt.first_token_at,
             "closed_at": time.time(),
         }
+        if attempt.digest is not None:
+            columns["tunnel_proof"] = attempt.digest.proof()
         if attempt.retry_stopped_by:
             columns["routing"] = attempt.routing | {"retry_stopped_by": attempt.retry_stopped_by}
         is_released = bill.charge_nano > 0 or not keep_hold

@@ -81,6 +81,7 @@ class UsageRecord(models.Model):
     first_token_at = models.DateTimeField(null=True)
     closed_at = models.DateTimeField()
     routing = models.JSONField(null=True)
+    tunnel_proof = models.CharField(max_length=120, null=True)  # noqa: DJ001  null: its gateway left none
     content_hash = models.CharField(max_length=64)
 
     class Meta:

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from poolhouse_common.receipts import TunnelDigest
 from portal.core.records import record
 from portal.gateway import failures
 from portal.gateway.exchange import CustomerGone
@@ -32,10 +33,11 @@ class Head:
 class Upstream:
     """One attempt's answer as it comes; a good one must be of the type that was asked for."""
 
-    __slots__ = ("_content_type", "_head", "_room", "_stream")
+    __slots__ = ("_content_type", "_digest", "_head", "_room", "_stream")
 
-    def __init__(self, stream: NodeStream, *, content_type: str) -> None:
+    def __init__(self, stream: NodeStream, *, content_type: str, digest: TunnelDigest) -> None:
         self._stream = stream
+        self._digest = digest
         self._content_type = content_type
         self._head: Head | None = None
         self._room = _CRUMBS
@@ -54,6 +56,7 @@ class Upstream:
             self._room += len(payload) - _FRAME_BYTES * self._stream.gathered
             if self._room < 0:
                 raise failures.broke("frames_too_small", last_bytes=len(payload))
+            self._digest.add(payload)
             return payload
         if kind == frames.END:
             return None
@@ -82,6 +85,7 @@ class Upstream:
                 kind, payload = await self._next(_ERROR_BODY_TIMEOUT_S)
                 if kind != frames.DATA:
                     break
+                self._digest.add(payload)
                 body += payload
         except NodeSilent:
             return body

@@ -54,6 +54,7 @@ CREATE TABLE metering_usagerecord (
     first_token_at timestamptz,
     closed_at timestamptz NOT NULL,
     routing jsonb,
+    tunnel_proof varchar(120),
     content_hash varchar(64) NOT NULL,
     PRIMARY KEY (opened_on, request_id, attempt),
     CONSTRAINT usage_split_whole CHECK (charge_nano = provider_nano + platform_nano),
@@ -214,6 +215,7 @@ class Migration(migrations.Migration):
                         ("first_token_at", models.DateTimeField(null=True)),
                         ("closed_at", models.DateTimeField()),
                         ("routing", models.JSONField(null=True)),
+                        ("tunnel_proof", models.CharField(max_length=120, null=True)),
                         ("content_hash", models.CharField(max_length=64)),
                     ],
                     options={

@@ -57,10 +57,17 @@ class UsageRow:
     first_token_at: datetime | None
     closed_at: datetime
     routing: dict[str, Any] | None
+    tunnel_proof: str | None = None
 
     def written(self) -> bytes:
-        """Return the row as JSON, its keys in order; equal records are written alike, whoever ships them."""
-        return orjson.dumps(dict(zip(COLUMNS, _VALUES(self), strict=True)), option=orjson.OPT_SORT_KEYS)
+        """Return the row as JSON, its keys in order; equal records are written alike, whoever ships them.
+
+        A record without a proof is written as it was before there were any: its hash stays what it was.
+        """
+        row = dict(zip(COLUMNS, _VALUES(self), strict=True))
+        if self.tunnel_proof is None:
+            del row["tunnel_proof"]
+        return orjson.dumps(row, option=orjson.OPT_SORT_KEYS)
 
     def content_hash(self) -> str:
         """Return the hex SHA-256 over all fields; equal records have equal hashes."""

@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from poolhouse_common.receipts import TunnelDigest
 from portal.core import ids
 from portal.gateway.contracts import Attempt, RequestFacts, Settled
 from portal.gateway.dialects.base import Stamp
@@ -65,7 +66,7 @@ class Relayed:
         )
         self.attempt = Attempt(facts, a_hold(), node_entry(), 1, {}, 1)
         self._content_type = EVENTS if facts.is_stream else JSON
-        upstream = Upstream(self._stream, content_type=self._content_type)
+        upstream = Upstream(self._stream, content_type=self._content_type, digest=TunnelDigest("", b""))
         self.customer.exchange.watch()
         self.customer.exchange.interrupts(self._stream)
         if translation.stream is None:
