@@ -28,6 +28,10 @@ class Kind(StrEnum):
     PROVIDER_HELD = "provider_held"
     # The operator's own bank account: transfers of customers come in, payouts made by hand go out.
     BANK_BALANCE = "bank_balance"
+    # Of an organization that pays afterwards: how far it may be in debt, and what of that it has not drawn yet. The
+    # first less the second is what it owes; the second is spent through leases as if it were credit.
+    POSTPAID_LIMIT = "postpaid_limit"
+    POSTPAID_LINE = "postpaid_line"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +77,18 @@ KINDS: dict[Kind, KindRule] = {
     Kind.OWNER_EQUITY: _CREDIT_SYSTEM,
     Kind.PROVIDER_HELD: _LIABILITY_OWNED,
     Kind.BANK_BALANCE: _DEBIT_SYSTEM,
+    Kind.POSTPAID_LIMIT: _ASSET_OWNED,
+    Kind.POSTPAID_LINE: _LIABILITY_OWNED,
 }
 
-CUSTOMER_KINDS = (Kind.CUSTOMER_CREDIT, Kind.PROMO_CREDIT, Kind.CUSTOMER_RECEIVABLE, Kind.REFUND_CLEARING)
+CUSTOMER_KINDS = (
+    Kind.CUSTOMER_CREDIT,
+    Kind.PROMO_CREDIT,
+    Kind.CUSTOMER_RECEIVABLE,
+    Kind.REFUND_CLEARING,
+    Kind.POSTPAID_LIMIT,
+    Kind.POSTPAID_LINE,
+)
 PROVIDER_KINDS = (
     Kind.PROVIDER_PENDING,
     Kind.PROVIDER_AVAILABLE,
