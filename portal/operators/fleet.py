@@ -7,11 +7,14 @@ from django.shortcuts import redirect, render
 from django.urls import path, reverse
 
 from portal.core import clock
+from portal.core.amount_field import AmountField
 from portal.core.errors import DomainError
-from portal.core.money import decimal_text, nano_from_text
+from portal.core.moment_field import MomentField
+from portal.core.money import decimal_text
 from portal.nodes.models import Node, NodeOrigin, NodeState
 from portal.nodes.rules.states import NODE_MOVES
 from portal.nodes.selectors import guests as guest_selectors
+from portal.nodes.selectors import house_costs
 from portal.nodes.selectors import nodes as selectors
 from portal.nodes.selectors.check_rows import summary as check_summary
 from portal.nodes.selectors.hardware import hardware_of
@@ -31,14 +34,8 @@ class HouseForm(forms.Form):
     """Whose machine a house node is and what an hour of it costs; the margin needs it."""
 
     origin = forms.ChoiceField(choices=[(NodeOrigin.OWNED, "Owned"), (NodeOrigin.RENTED, "Rented")])
-    cost_per_hour = forms.CharField(label="Cost per hour", max_length=24, help_text="An amount such as 1.20.")
-
-    def clean_cost_per_hour(self) -> int:
-        """Read the amount as nano units."""
-        try:
-            return nano_from_text(self.cleaned_data["cost_per_hour"])
-        except ValueError as error:
-            raise forms.ValidationError("Write an amount such as 1.20.") from error
+    cost_per_hour = AmountField(label="Cost per hour", help_text="An amount such as 1.20.")
+    effective_from = MomentField(help_text="Leave empty for now. A past moment corrects the margin from then on.")
 
 
 class GuestForm(forms.Form):
@@ -63,9 +60,8 @@ def nodes(request: OperatorRequest) -> HttpResponse:
 def node(request: OperatorRequest, node_id: str) -> HttpResponse:
     """Show one node; a POST sets a house node's origin and cost."""
     row = selectors.fleet_node(node_id)
-    form = HouseForm(
-        request.POST or None, initial={"origin": row.origin, "cost_per_hour": decimal_text(row.cost_nano_per_hour)}
-    )
+    cost = decimal_text(house_costs.cost_at(node=row, at=clock.now()))
+    form = HouseForm(request.POST or None, initial={"origin": row.origin, "cost_per_hour": cost})
     if request.method == "POST" and form.is_valid():
         try:
             _set_house_terms(request, row, form)
@@ -137,6 +133,7 @@ def _set_house_terms(request: OperatorRequest, row: Node, form: HouseForm) -> No
         node_id=row.public_id,
         origin=NodeOrigin(form.cleaned_data["origin"]),
         cost_nano_per_hour=form.cleaned_data["cost_per_hour"],
+        effective_from=form.cleaned_data["effective_from"],
         actor=request.actor,
         now=clock.now(),
     )
@@ -146,6 +143,7 @@ def _context(row: Node) -> dict[str, object]:
     return {
         "node": row,
         "is_house": row.provider.kind == ProviderKind.HOUSE,
+        "costs": house_costs.cost_history(node=row),
         "why": explain_work(node=row),
         "class_note": class_note(node=row),
         "updates": updates_of(node=row),

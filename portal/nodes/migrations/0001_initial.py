@@ -51,7 +51,6 @@ class Migration(migrations.Migration):
                         max_length=12,
                     ),
                 ),
-                ("cost_nano_per_hour", models.BigIntegerField(default=0)),
                 ("country", models.CharField(blank=True, max_length=2)),
                 ("region", models.CharField(blank=True, max_length=32)),
                 ("public_key", models.CharField(max_length=64, unique=True)),
@@ -338,12 +337,6 @@ class Migration(migrations.Migration):
                     )
                 ),
                 name="node_state_known",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="node",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("cost_nano_per_hour__gte", 0)), name="node_cost_not_negative"
             ),
         ),
         migrations.AddConstraint(
@@ -881,6 +874,31 @@ class Migration(migrations.Migration):
                     models.CheckConstraint(
                         condition=models.Q(("engine__in", ["vllm", "external", "simulate"])),
                         name="engine_pin_engine_known",
+                    )
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="HouseCost",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("nano_per_hour", models.BigIntegerField()),
+                ("effective_from", models.DateTimeField()),
+                ("created_at", models.DateTimeField()),
+                ("created_by", models.CharField(max_length=64)),
+                (
+                    "node",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="house_costs", to="nodes.node"
+                    ),
+                ),
+            ],
+            options={
+                "ordering": ["-effective_from", "-id"],
+                "indexes": [models.Index(fields=["node", "-effective_from", "-id"], name="house_cost_by_node")],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("nano_per_hour__gte", 0)), name="house_cost_not_negative"
                     )
                 ],
             },

@@ -12,6 +12,7 @@ from portal.nodes.models.checks import (
     RoundState,
     Verdict,
 )
+from portal.nodes.models.costs import HouseCost
 from portal.nodes.models.deployments import ChosenBy, Deployment, DesiredState, EngineKind, ObservedState
 from portal.nodes.models.engines import EnginePin
 from portal.nodes.models.enrolment import EnrolmentToken, NodeSession, SessionChallenge
@@ -43,6 +44,7 @@ __all__ = [
     "EnginePin",
     "EnrolmentToken",
     "Gpu",
+    "HouseCost",
     "MassSilence",
     "ModelPlacement",
     "Node",

@@ -53,7 +53,6 @@ class Node(models.Model):
     name = models.CharField(max_length=80)
     node_class = models.CharField(max_length=16, choices=NodeClass)
     origin = models.CharField(max_length=12, choices=NodeOrigin, default=NodeOrigin.PROVIDER)
-    cost_nano_per_hour = models.BigIntegerField(default=0)
     country = models.CharField(max_length=2, blank=True)
     region = models.CharField(max_length=32, blank=True)
     public_key = models.CharField(max_length=64, unique=True)
@@ -80,7 +79,6 @@ class Node(models.Model):
         indexes = [models.Index(fields=["state", "last_heartbeat_at"], name="node_by_sign_of_life")]
         constraints = [
             models.CheckConstraint(condition=models.Q(state__in=NodeState.values), name="node_state_known"),
-            models.CheckConstraint(condition=models.Q(cost_nano_per_hour__gte=0), name="node_cost_not_negative"),
             models.CheckConstraint(condition=models.Q(node_class__in=NodeClass.values), name="node_class_known"),
             models.CheckConstraint(condition=models.Q(origin__in=NodeOrigin.values), name="node_origin_known"),
         ]

@@ -7,10 +7,13 @@ from django.db import transaction
 from portal.audit.services import Actor
 from portal.core.errors import Conflict, InvalidValue
 from portal.nodes import locks
-from portal.nodes.models import Deployment, DesiredState, Node, NodeOrigin, NodeState
+from portal.nodes.models import Deployment, DesiredState, HouseCost, Node, NodeOrigin, NodeState
 from portal.nodes.rules import states
 from portal.nodes.services import decisions, moves
 from portal.providers.models import ProviderKind
+
+
+HIGHEST_COST_NANO = 10**14  # a hundred thousand units of the currency an hour: beyond it is a slip of the hand
 
 
 class NotAHouseNode(Conflict):
@@ -94,17 +97,35 @@ def rename(*, node_id: str, name: str, actor: Actor, now: datetime) -> Node:
     return node
 
 
-def set_house_terms(*, node_id: str, origin: NodeOrigin, cost_nano_per_hour: int, actor: Actor, now: datetime) -> Node:
-    """Say whether a house node is owned or rented and what an hour of it costs. Raises NotAHouseNode, InvalidValue."""
-    if cost_nano_per_hour < 0 or origin == NodeOrigin.PROVIDER:
+def set_house_terms(  # noqa: PLR0913  these are the terms, who sets them and when
+    *,
+    node_id: str,
+    origin: NodeOrigin,
+    cost_nano_per_hour: int,
+    actor: Actor,
+    now: datetime,
+    effective_from: datetime | None = None,
+) -> Node:
+    """Say whether a house node is owned or rented and what an hour of it costs from when on, `now` by default.
+
+    A moment that has passed is allowed: costs are shown in the margin, never booked. Raises NotAHouseNode, InvalidValue.
+    """
+    if not 0 <= cost_nano_per_hour <= HIGHEST_COST_NANO or origin == NodeOrigin.PROVIDER:
         raise InvalidValue("give owned or rented, and a cost of zero or more", param="origin")
     with transaction.atomic():
         node = locks.node(node_id)
         if node.provider.kind != ProviderKind.HOUSE:
             raise NotAHouseNode("only the operator's own nodes have an origin and a cost")
-        node.origin, node.cost_nano_per_hour = origin, cost_nano_per_hour
-        node.save(update_fields=["origin", "cost_nano_per_hour"])
-        decisions.record(
-            node, "node.house_terms_set", actor=actor, now=now, origin=origin.value, nano=cost_nano_per_hour
+        node.origin = origin
+        node.save(update_fields=["origin"])
+        starts = effective_from or now
+        HouseCost.objects.create(
+            node=node,
+            nano_per_hour=cost_nano_per_hour,
+            effective_from=starts,
+            created_at=now,
+            created_by=actor.public_id,
         )
+        detail: dict[str, object] = {"origin": origin.value, "nano": cost_nano_per_hour, "effective_from": starts.isoformat()}
+        decisions.record(node, "node.house_terms_set", actor=actor, now=now, **detail)
     return node

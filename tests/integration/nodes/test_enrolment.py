@@ -9,6 +9,7 @@ from portal.accounts.services.organizations import OrganizationSuspended
 from portal.audit.models import AuditEvent
 from portal.core.errors import InvalidValue, NotFound
 from portal.nodes.models import EnrolmentToken, Node, NodeEvent
+from portal.nodes.selectors.house_costs import cost_at
 from portal.nodes.services import enrolment
 from portal.nodes.services.protocol import ProtocolUnsupported
 from tests.factories.nodes import AgentKey
@@ -149,4 +150,4 @@ def test_a_house_provider_joins_house_nodes(db, actor, now):
 
     node = Agent(key=AgentKey.of(1)).enrol(made.text, now).node
 
-    assert (node.node_class, node.origin, node.cost_nano_per_hour) == ("house", "owned", 0)
+    assert (node.node_class, node.origin, cost_at(node=node, at=now)) == ("house", "owned", 0)

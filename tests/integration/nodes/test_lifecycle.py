@@ -1,5 +1,7 @@
 """What people decide about a node, and what a provider's suspension does to its nodes."""
 
+from datetime import timedelta
+
 import pytest
 from django.db import IntegrityError, transaction
 
@@ -7,6 +9,7 @@ from portal.core.errors import InvalidValue
 from portal.nodes.locks import NodeUnknown
 from portal.nodes.models import Node, NodeEvent, NodeOrigin, NodeState
 from portal.nodes.rules.states import NodeMoveRefused
+from portal.nodes.selectors.house_costs import cost_at
 from portal.nodes.selectors.work import explain_work
 from portal.nodes.services import fleet, lifecycle, sessions
 from portal.providers.models import ProviderKind
@@ -81,7 +84,8 @@ def test_house_terms_are_for_house_nodes(node, actor, now):
         node_id=house.public_id, origin=NodeOrigin.RENTED, cost_nano_per_hour=1_200_000_000, actor=actor, now=now
     )
     house.refresh_from_db()
-    assert (house.origin, house.cost_nano_per_hour) == ("rented", 1_200_000_000)
+    assert (house.origin, cost_at(node=house, at=now)) == ("rented", 1_200_000_000)
+    assert cost_at(node=house, at=now - timedelta(seconds=1)) == 0
 
 
 @pytest.mark.parametrize(("origin", "cost"), [(NodeOrigin.OWNED, -1), (NodeOrigin.PROVIDER, 1)])

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from portal.nodes.models import Node
+from portal.nodes.models import HouseCost, Node
 from portal.providers.models import Agreement, AgreementAcceptance, Provider, ProviderState
 from tests.factories.accounts import MembershipFactory
 from tests.factories.nodes import NodeFactory
@@ -159,7 +159,8 @@ def test_a_house_nodes_cost_is_set_by_the_hour(console, db):
     assert "errorlist" in console.post(address, {"origin": "rented", "cost_per_hour": "much"}).text
     assert console.post(address, {"origin": "rented", "cost_per_hour": "1.20"}).status_code == 302
 
-    assert Node.objects.get().cost_nano_per_hour == 1_200_000_000
+    assert HouseCost.objects.get().nano_per_hour == 1_200_000_000
+    assert "1.20" in text(console.get(address))
 
 
 def test_another_providers_node_has_no_house_terms(console, world):
@@ -169,4 +170,5 @@ def test_another_providers_node_has_no_house_terms(console, world):
 
     assert response.status_code == 200
     node.refresh_from_db()
-    assert (node.origin, node.cost_nano_per_hour) == ("provider", 0)
+    assert node.origin == "provider"
+    assert not HouseCost.objects.exists()
