@@ -23,7 +23,10 @@ from portal.sandbox.surroundings import ROOT, CommandFailed
 
 FOLDER = ROOT / ".demo"
 PROMPT = "Explain in three sentences why a pool of GPUs needs honest meters."
-SETTINGS = {"PAYOUT_HOLD_DAYS": "0", "PAYOUT_MINIMUM_MINOR": "1", "POOL_NAME": "Poolhouse demo", "CURRENCY": "usd"}
+SETTINGS = {
+    "PAYOUT_HOLD_DAYS": "0", "PAYOUT_RESERVE_DAYS": "0", "PAYOUT_MINIMUM_MINOR": "1", "PAYOUT_SCHEDULE": "manual",
+    "POOL_NAME": "Poolhouse demo", "CURRENCY": "usd",
+}  # fmt: skip
 _SEED_S = 120.0
 _SETTLE_S = 100.0
 _TEND_S = 0.2

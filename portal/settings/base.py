@@ -28,7 +28,30 @@ PLATFORM_FEE_BPS = env.integer("PLATFORM_FEE_BPS", 2000, low=0, high=10_000)
 PAYOUT_MINIMUM_MINOR = env.integer("PAYOUT_MINIMUM_MINOR", 2000, low=1, high=10_000_000)
 USAGE_RETENTION_DAYS = env.integer("USAGE_RETENTION_DAYS", 400, low=0, high=36_500)
 PAYOUT_HOLD_DAYS = env.integer("PAYOUT_HOLD_DAYS", 7, low=0, high=365)
+# Of each matured earning of a new provider so many basis points are kept back for so many days; other trust tiers keep
+# back a multiple of it. 0 days: there is no reserve.
+PAYOUT_RESERVE_BPS = env.integer("PAYOUT_RESERVE_BPS", 1000, low=0, high=5000)
+PAYOUT_RESERVE_DAYS = env.integer("PAYOUT_RESERVE_DAYS", 30, low=0, high=365)
+# When payouts are drafted by themselves: on a day of each month, whenever a threshold is reached, or never (manual). A
+# provider may choose monthly or its own threshold. Nothing that is drafted is sent before operators have approved it.
+PAYOUT_SCHEDULE = env.choice("PAYOUT_SCHEDULE", "monthly", {"monthly", "threshold", "manual"})
+PAYOUT_DAY = env.integer("PAYOUT_DAY", 1, low=1, high=28)
+PAYOUT_THRESHOLD_MINOR = env.integer("PAYOUT_THRESHOLD_MINOR", 10_000, low=1, high=100_000_000)
+# Smallest payouts to some countries, in minor units of CURRENCY: `KR:4000,TH:2500`. They add to Stripe's own.
+PAYOUT_COUNTRY_MINIMUMS = env.amounts("PAYOUT_COUNTRY_MINIMUMS")
+# What Stripe takes for a payout to a bank, as its price list says; who bears it: the pool, or the provider.
+PAYOUT_FEE_FIXED_MINOR = env.integer("PAYOUT_FEE_FIXED_MINOR", 25, low=0, high=100_000)
+PAYOUT_FEE_BPS = env.integer("PAYOUT_FEE_BPS", 25, low=0, high=1000)
+PAYOUT_FEE_BEARER = env.choice("PAYOUT_FEE_BEARER", "pool", {"pool", "provider"})
 PAYOUT_COUNTRIES = [country.upper() for country in env.items("PAYOUT_COUNTRIES")]
+# Whether providers whom Stripe has not identified yet get paid work: what they earn is held, within caps, until they are.
+EARN_BEFORE_KYC = env.boolean("EARN_BEFORE_KYC", default=False)
+EARN_BEFORE_KYC_CAP_MINOR = env.integer("EARN_BEFORE_KYC_CAP_MINOR", 5000, low=1, high=10_000_000)
+EARN_BEFORE_KYC_TOTAL_MINOR = env.integer("EARN_BEFORE_KYC_TOTAL_MINOR", 100_000, low=1, high=1_000_000_000)
+# After how many days held earnings are forfeited; 0 keeps them for as long as it takes.
+EARN_BEFORE_KYC_EXPIRY_DAYS = env.integer("EARN_BEFORE_KYC_EXPIRY_DAYS", 0, low=0, high=3650)
+# Bank transfers that operators make themselves, for providers whose bank details they have checked.
+MANUAL_PAYOUTS = env.boolean("MANUAL_PAYOUTS", default=False)
 PAYOUT_APPROVERS = env.integer("PAYOUT_APPROVERS", 1, low=1, high=2)
 
 STRIPE_API_KEY = env.text("STRIPE_API_KEY")

@@ -69,6 +69,17 @@ def items(name: str, default: str = "") -> list[str]:
     return [item.strip() for item in text(name, default).split(",") if item.strip()]
 
 
+def amounts(name: str) -> dict[str, int]:
+    """Return whole numbers by country from a list such as `KR:4000,TH:2500`."""
+    found: dict[str, int] = {}
+    for item in items(name):
+        country, colon, number = item.partition(":")
+        if not colon or not (country.isascii() and country.isalpha() and len(country) == 2) or not number.isdigit():  # noqa: PLR2004  ISO 3166 has two letters
+            raise ImproperlyConfigured(f"{name}: {item!r} is no amount of a country, such as KR:4000")
+        found[country.upper()] = int(number)
+    return found
+
+
 def networks(name: str) -> list[str]:
     """Return a comma-separated list of IP addresses and networks such as `10.0.0.0/8`."""
     found = items(name)

@@ -12,3 +12,6 @@ CACHES = {
 }
 ACCOUNT_RATE_LIMITS = False
 METRICS_TOKEN = "the-suites-own"  # noqa: S105  it opens nothing but a test's page
+# Tests say what they keep back and when they draft.
+PAYOUT_RESERVE_DAYS = 0
+PAYOUT_SCHEDULE = "manual"

@@ -21,7 +21,13 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(420)]
 
 PASSWORD = "a long enough secret"
 OPERATOR = "operator@pool.example"
-SETTINGS = {"PAYOUT_HOLD_DAYS": "0", "PAYOUT_MINIMUM_MINOR": "1", "CURRENCY": "usd", "PLATFORM_FEE_BPS": "2000"}
+SETTINGS = {
+    "PAYOUT_HOLD_DAYS": "0",
+    "PAYOUT_RESERVE_DAYS": "0",
+    "PAYOUT_MINIMUM_MINOR": "1",
+    "CURRENCY": "usd",
+    "PLATFORM_FEE_BPS": "2000",
+}
 PROMPT = "Explain in three sentences why a pool of GPUs needs honest meters."
 NODE = "rack-1"
 

@@ -32,6 +32,12 @@ class Kind(StrEnum):
     # first less the second is what it owes; the second is spent through leases as if it were credit.
     POSTPAID_LIMIT = "postpaid_limit"
     POSTPAID_LINE = "postpaid_line"
+    # The part of matured earnings that is kept back for a while, by the provider's trust tier.
+    PROVIDER_RESERVE = "provider_reserve"
+    # VAT that the pool paid to providers and reclaims from the tax office.
+    INPUT_VAT = "input_vat"
+    # What Stripe took beyond its fees, less what it gave: adjustments that an operator has looked at.
+    STRIPE_ADJUSTMENTS = "stripe_adjustments"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +85,9 @@ KINDS: dict[Kind, KindRule] = {
     Kind.BANK_BALANCE: _DEBIT_SYSTEM,
     Kind.POSTPAID_LIMIT: _ASSET_OWNED,
     Kind.POSTPAID_LINE: _LIABILITY_OWNED,
+    Kind.PROVIDER_RESERVE: _LIABILITY_OWNED,
+    Kind.INPUT_VAT: _DEBIT_SYSTEM,
+    Kind.STRIPE_ADJUSTMENTS: _DEBIT_SYSTEM,
 }
 
 CUSTOMER_KINDS = (
@@ -95,6 +104,7 @@ PROVIDER_KINDS = (
     Kind.PAYOUT_CLEARING,
     Kind.PROVIDER_RECEIVABLE,
     Kind.PROVIDER_HELD,
+    Kind.PROVIDER_RESERVE,
 )
 
 

@@ -2,7 +2,10 @@
 
 from portal.billing.models import LedgerAccount
 from portal.billing.rules.accounts import Kind
+from portal.billing.rules.clawback import Split
 from portal.billing.services.ledger import Transfer, account
+
+_REVENUE = Kind.PLATFORM_REVENUE
 
 
 def topup_paid(*, organization: str, net: int, tax: int, debt: int, currency: str) -> list[Transfer]:
@@ -133,6 +136,91 @@ def payout_paid_by_bank(*, provider: str, amount: int, currency: str) -> list[Tr
 def bank_payout_returned(*, provider: str, amount: int, currency: str) -> list[Transfer]:
     """The provider's bank sent a payout back: its money is available again."""
     return _one((Kind.BANK_BALANCE, ""), (Kind.PROVIDER_AVAILABLE, provider), amount, currency)
+
+
+def maturity_with_reserve(*, provider: str, amount: int, reserve: int, currency: str) -> list[Transfer]:
+    """An earning matured, and `reserve` of it is kept back; the whole is `amount`."""
+    kept = _one((Kind.PROVIDER_PENDING, provider), (Kind.PROVIDER_RESERVE, provider), reserve, currency)
+    free = maturity(provider=provider, amount=amount - reserve, currency=currency) if amount > reserve else []
+    return [*free, *(kept if reserve else [])]
+
+
+def reserve_released(*, provider: str, amount: int, currency: str) -> list[Transfer]:
+    """What was kept back may be paid out from now on."""
+    return _one((Kind.PROVIDER_RESERVE, provider), (Kind.PROVIDER_AVAILABLE, provider), amount, currency)
+
+
+def debt_netted(*, provider: str, amount: int, currency: str) -> list[Transfer]:
+    """What a provider owes was taken from what it earned."""
+    return _one((Kind.PROVIDER_AVAILABLE, provider), (Kind.PROVIDER_RECEIVABLE, provider), amount, currency)
+
+
+def provider_clawback(*, provider: str, split: Split, customer: str, currency: str) -> list[Transfer]:
+    """A provider gives back, in parts; it is the customer's credit, or the pool's revenue where none is named."""
+    to = account(Kind.CUSTOMER_CREDIT, customer, currency=currency) if customer else _system(_REVENUE, currency)
+    parts = [
+        (Kind.PROVIDER_PENDING, split.pending_nano),
+        (Kind.PROVIDER_RESERVE, split.reserve_nano),
+        (Kind.PROVIDER_AVAILABLE, split.available_nano),
+        (Kind.PROVIDER_RECEIVABLE, split.debt_nano),
+    ]
+    return [Transfer(account(kind, provider, currency=currency), to, part) for kind, part in parts if part]
+
+
+def provider_credit(*, provider: str, amount: int, currency: str) -> list[Transfer]:
+    """The pool gives a provider money beyond its earnings."""
+    return _one((_REVENUE, ""), (Kind.PROVIDER_AVAILABLE, provider), amount, currency)
+
+
+def payout_fee(*, provider: str, amount: int, currency: str) -> list[Transfer]:
+    """A provider bears what Stripe takes for its payout."""
+    return _one((Kind.PROVIDER_AVAILABLE, provider), (Kind.STRIPE_FEES, ""), amount, currency)
+
+
+def payout_fee_returned(*, provider: str, amount: int, currency: str) -> list[Transfer]:
+    """The payout was not made, and neither is its fee borne."""
+    return _one((Kind.STRIPE_FEES, ""), (Kind.PROVIDER_AVAILABLE, provider), amount, currency)
+
+
+def dust_written_off(*, provider: str, amount: int, currency: str) -> list[Transfer]:
+    """A provider has left, and less than the smallest unit that can be sent is left of its earnings."""
+    return _one((Kind.PROVIDER_AVAILABLE, provider), (Kind.BREAKAGE, ""), amount, currency)
+
+
+def owner_deposit(*, amount: int, currency: str) -> list[Transfer]:
+    """The operator put money into Stripe."""
+    return _one((Kind.STRIPE_BALANCE, ""), (Kind.OWNER_EQUITY, ""), amount, currency)
+
+
+def stripe_fee_returned(*, amount: int, currency: str) -> list[Transfer]:
+    """Stripe gave a fee back."""
+    return _one((Kind.STRIPE_BALANCE, ""), (Kind.STRIPE_FEES, ""), amount, currency)
+
+
+def stripe_adjustment(*, amount: int, is_loss: bool, currency: str) -> list[Transfer]:
+    """Stripe corrected its books: it took `amount`, or gave it."""
+    taken, bank = (Kind.STRIPE_ADJUSTMENTS, ""), (Kind.STRIPE_BALANCE, "")
+    return _one(taken, bank, amount, currency) if is_loss else _one(bank, taken, amount, currency)
+
+
+def payout_vat(*, provider: str, amount: int, currency: str) -> list[Transfer]:
+    """A provider is owed VAT on top of what it is paid; the pool reclaims it."""
+    return _one((Kind.INPUT_VAT, ""), (Kind.PROVIDER_AVAILABLE, provider), amount, currency)
+
+
+def payout_vat_returned(*, provider: str, amount: int, currency: str) -> list[Transfer]:
+    """A payout was not made or came back, and so is its VAT not owed."""
+    return _one((Kind.PROVIDER_AVAILABLE, provider), (Kind.INPUT_VAT, ""), amount, currency)
+
+
+def tax_paid(*, amount: int, currency: str) -> list[Transfer]:
+    """The owner paid collected tax to the tax office."""
+    return _one((Kind.TAX_PAYABLE, ""), (Kind.OWNER_EQUITY, ""), amount, currency)
+
+
+def input_vat_settled(*, amount: int, currency: str) -> list[Transfer]:
+    """The tax office set VAT that was paid to providers against what is owed, or paid it to the owner."""
+    return _one((Kind.OWNER_EQUITY, ""), (Kind.INPUT_VAT, ""), amount, currency)
 
 
 def _one(debit: tuple[Kind, str], credit: tuple[Kind, str], amount: int, currency: str) -> list[Transfer]:
