@@ -39,9 +39,15 @@ APPEND_ONLY = (
     "billing_ledgertransfer",
     "billing_usageposting",
     "billing_priceversion",
+    "billing_priceend",
     "billing_shareversion",
+    "billing_tiermembership",
+    "billing_availabilityrate",
+    "billing_availabilityhour",
     "billing_closedperiod",
     "billing_statement",
+    "billing_periodbalance",
+    "billing_booksday",
 )
 
 GUARD = """

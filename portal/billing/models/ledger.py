@@ -43,32 +43,51 @@ class LedgerTx(models.Model):
     """One business event; `idempotency_key` makes it happen once, `content_hash` proves a replay is the same event."""
 
     id = models.UUIDField(primary_key=True, default=ids.uuid7, editable=False)
-    kind = models.CharField(max_length=32, db_index=True)
+    kind = models.CharField(max_length=32)
     idempotency_key = models.CharField(max_length=160, unique=True)
     content_hash = models.CharField(max_length=64)
     source_type = models.CharField(max_length=32)
     source_id = models.CharField(max_length=96)
-    effective_at = models.DateTimeField(db_index=True)
-    created_at = models.DateTimeField()
+    effective_at = models.DateTimeField()
+    created_at = models.DateTimeField(db_index=True)
     actor = models.CharField(max_length=64)
     note = models.CharField(max_length=240, blank=True)
     reverses = models.OneToOneField("self", null=True, blank=True, on_delete=models.PROTECT, related_name="reversed_by")
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["effective_at", "id"], name="ledger_tx_by_time"),
+            models.Index(fields=["kind", "effective_at", "id"], name="ledger_tx_by_kind"),
+            models.Index(fields=["source_id"], name="ledger_tx_by_source"),
+        ]
 
     def __str__(self) -> str:
         return self.idempotency_key
 
 
 class LedgerTransfer(models.Model):
-    """One movement: debit one account, credit another, by a positive amount of nano units."""
+    """One movement: debit one account, credit another, by a positive amount of nano units.
+
+    `effective_at` is the transaction's own: with it an account's balance at any moment is read from its index alone.
+    """
 
     tx = models.ForeignKey(LedgerTx, on_delete=models.PROTECT, related_name="transfers")
     seq = models.PositiveSmallIntegerField()
-    debit_account = models.ForeignKey(LedgerAccount, on_delete=models.PROTECT, related_name="+")
-    credit_account = models.ForeignKey(LedgerAccount, on_delete=models.PROTECT, related_name="+")
+    effective_at = models.DateTimeField()
+    debit_account = models.ForeignKey(LedgerAccount, on_delete=models.PROTECT, related_name="+", db_index=False)
+    credit_account = models.ForeignKey(LedgerAccount, on_delete=models.PROTECT, related_name="+", db_index=False)
     amount = models.BigIntegerField()
     currency = models.CharField(max_length=3)
 
     class Meta:
+        indexes = [
+            models.Index(
+                fields=["debit_account", "effective_at", "id"], include=["amount"], name="ledger_transfer_debits"
+            ),
+            models.Index(
+                fields=["credit_account", "effective_at", "id"], include=["amount"], name="ledger_transfer_credits"
+            ),
+        ]
         constraints = [
             models.UniqueConstraint(fields=["tx", "seq"], name="ledger_transfer_seq_once"),
             models.CheckConstraint(condition=Q(amount__gt=0), name="ledger_amount_positive"),

@@ -4,11 +4,17 @@ from django.db import models
 
 
 class ClosedPeriod(models.Model):
-    """One UTC month that is closed: a trigger refuses ledger transactions that would take effect before its end."""
+    """One UTC month that is closed: a trigger refuses ledger transactions that would take effect before its end.
+
+    `sha256` is over the balances it closed with (PeriodBalance) and the digest of the month closed before it.
+    """
 
     starts_at = models.DateTimeField(unique=True)
     ends_at = models.DateTimeField(unique=True)
     closed_at = models.DateTimeField()
+    closed_by = models.CharField(max_length=64)
+    previous_sha256 = models.CharField(max_length=64, blank=True)
+    sha256 = models.CharField(max_length=64)
 
     def __str__(self) -> str:
         return f"{self.starts_at:%Y-%m}"

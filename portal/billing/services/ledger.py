@@ -185,6 +185,7 @@ def _move(tx: LedgerTx, transfers: Sequence[Transfer]) -> None:
         LedgerTransfer(
             tx=tx,
             seq=seq,
+            effective_at=tx.effective_at,
             debit_account=part.debit,
             credit_account=part.credit,
             amount=part.amount,

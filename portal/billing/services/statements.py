@@ -1,11 +1,9 @@
-"""Closes months and freezes what they came to; late usage goes to the open month."""
+"""Freezes what closed months came to for each party; late usage goes to the open month."""
 
 from datetime import datetime
 
 from django.conf import settings
-from django.db import transaction
 
-from portal.billing import locks
 from portal.billing.errors import PeriodNotOver
 from portal.billing.models import ClosedPeriod, Statement, StatementKind
 from portal.billing.rules import periods
@@ -13,19 +11,8 @@ from portal.billing.rules import statements as rules
 from portal.billing.rules.periods import Period
 from portal.billing.selectors import statements
 from portal.billing.selectors.statements import Party
+from portal.billing.services.closing import close_period
 from portal.core import db
-
-
-def close_period(*, period: Period, now: datetime) -> ClosedPeriod:
-    """Close a month, and all before it, for every party; a second call changes nothing. Raises PeriodNotOver."""
-    if not periods.may_close(period, now=now):
-        raise PeriodNotOver(f"{period} can be closed from {period.ends_at + periods.CLOSING_DELAY:%Y-%m-%d %H:%M} UTC")
-    with transaction.atomic():
-        locks.closing_period()
-        closed, _ = ClosedPeriod.objects.get_or_create(
-            starts_at=period.starts_at, defaults={"ends_at": period.ends_at, "closed_at": now}
-        )
-    return closed
 
 
 def freeze(*, party: Party, period: Period, now: datetime) -> Statement:

@@ -18,7 +18,7 @@ from portal.billing.models import EarningMaturity, LedgerTransfer, LedgerTx, Usa
 from portal.billing.rules.accounts import Kind
 from portal.billing.rules.periods import month_of
 from portal.billing.selectors import balances
-from portal.billing.services import ledger, maturity, posting, reconcile, statements
+from portal.billing.services import closing, ledger, maturity, posting, reconcile, statements
 from portal.metering.models import UsageQueue
 from tests.factories.billing import DELIVERED, Market
 
@@ -179,7 +179,7 @@ def test_a_month_closes_after_whoever_is_writing_to_it():
 
     def close():
         assert is_locked.wait(10)
-        statements.close_period(period=november, now=after)
+        closing.close_period(period=november, now=after)
         return LedgerTx.objects.filter(kind="usage").count()
 
     def let_go():

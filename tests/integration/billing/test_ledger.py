@@ -136,7 +136,13 @@ def test_the_database_itself_refuses_two_currencies(now):
 
     with pytest.raises(IntegrityError, match="ledger_credit_currency"), transaction.atomic():
         LedgerTransfer.objects.create(
-            tx=tx, seq=9, debit_account=bank(), credit_account=credit("org_b", "eur"), amount=1, currency="usd"
+            tx=tx,
+            seq=9,
+            effective_at=now,
+            debit_account=bank(),
+            credit_account=credit("org_b", "eur"),
+            amount=1,
+            currency="usd",
         )
 
 

@@ -13,7 +13,7 @@ from portal.billing.rules.accounts import Kind
 from portal.billing.rules.periods import month_of
 from portal.billing.selectors import statements as selectors
 from portal.billing.selectors.statements import Party
-from portal.billing.services import ledger, posting, recompute, reconcile, statements
+from portal.billing.services import closing, ledger, posting, recompute, reconcile, statements
 from portal.core.errors import NotFound
 from tests.factories.billing import DELIVERED, Market
 
@@ -92,7 +92,7 @@ def test_a_payout_reserved_is_still_owed_and_a_sent_one_is_not(market, settings)
 
 def test_a_month_is_not_closed_before_usage_had_a_day_to_arrive(market):
     with pytest.raises(PeriodNotOver):
-        statements.close_period(period=NOVEMBER, now=NOVEMBER.ends_at + timedelta(hours=23, minutes=59))
+        closing.close_period(period=NOVEMBER, now=NOVEMBER.ends_at + timedelta(hours=23, minutes=59))
     with pytest.raises(PeriodNotOver):
         statements.freeze(party=customer(market), period=NOVEMBER, now=AFTER)
 
@@ -154,7 +154,7 @@ def test_late_usage_of_a_month_that_is_not_closed_belongs_to_it(market):
 
 
 def test_the_database_itself_keeps_a_closed_month_closed(market):
-    statements.close_period(period=NOVEMBER, now=AFTER)
+    closing.close_period(period=NOVEMBER, now=AFTER)
 
     with pytest.raises(IntegrityError, match="is closed"), transaction.atomic():
         LedgerTx.objects.create(
@@ -163,7 +163,7 @@ def test_the_database_itself_keeps_a_closed_month_closed(market):
 
 
 def test_other_events_of_a_closed_month_take_effect_now(market):
-    statements.close_period(period=NOVEMBER, now=AFTER)
+    closing.close_period(period=NOVEMBER, now=AFTER)
 
     tx = ledger.post(
         kind="topup",
