@@ -38,6 +38,8 @@ class Kind(StrEnum):
     INPUT_VAT = "input_vat"
     # What Stripe took beyond its fees, less what it gave: adjustments that an operator has looked at.
     STRIPE_ADJUSTMENTS = "stripe_adjustments"
+    # What the pool pays providers for machines that stand ready, whether or not requests come.
+    AVAILABILITY_EXPENSE = "availability_expense"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,7 @@ KINDS: dict[Kind, KindRule] = {
     Kind.PROVIDER_RESERVE: _LIABILITY_OWNED,
     Kind.INPUT_VAT: _DEBIT_SYSTEM,
     Kind.STRIPE_ADJUSTMENTS: _DEBIT_SYSTEM,
+    Kind.AVAILABILITY_EXPENSE: _DEBIT_SYSTEM,
 }
 
 CUSTOMER_KINDS = (

@@ -113,6 +113,11 @@ def debt_written_off(*, organization: str, amount: int, currency: str) -> list[T
     return _one((Kind.BAD_DEBT, ""), (Kind.CUSTOMER_RECEIVABLE, organization), amount, currency)
 
 
+def availability(*, provider: str, amount: int, currency: str) -> list[Transfer]:
+    """A provider's machine stood ready."""
+    return _one((Kind.AVAILABILITY_EXPENSE, ""), (Kind.PROVIDER_PENDING, provider), amount, currency)
+
+
 def owner_withdrawal(*, amount: int, currency: str) -> list[Transfer]:
     """The operator took money out of Stripe."""
     return _one((Kind.OWNER_EQUITY, ""), (Kind.STRIPE_BALANCE, ""), amount, currency)
