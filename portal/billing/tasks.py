@@ -6,6 +6,7 @@ from celery import shared_task
 from django.conf import settings
 
 from portal.billing.services import (
+    held_earnings,
     lease_sweep,
     maturity,
     posting,
@@ -81,7 +82,34 @@ def watch_spend(**_: object) -> None:
     spend_watch.watch(now=clock.now())
 
 
+@shared_task(name="billing.watch_held", acks_late=True)
+def watch_held(**_: object) -> None:
+    """Compare what is held for unidentified providers with its caps, and let routing follow."""
+    held_earnings.watch(now=clock.now())
+
+
+@shared_task(name="billing.release_held", acks_late=True)
+def release_held(*, provider: str, **_: object) -> None:
+    """Let one identified provider's held earnings mature."""
+    held_earnings.release(provider=provider, now=clock.now())
+
+
+@shared_task(name="billing.sweep_held", acks_late=True)
+def sweep_held(**_: object) -> None:
+    """Release held earnings that nobody else released."""
+    held_earnings.release_all(now=clock.now())
+
+
+@shared_task(name="billing.expire_held", acks_late=True)
+def expire_held(**_: object) -> None:
+    """Forfeit what was held for too long, where the pool's policy says so."""
+    held_earnings.expire(now=clock.now())
+
+
 BEAT = {
+    "billing.watch_held": 5,
+    "billing.sweep_held": 60,
+    "billing.expire_held": 3600,
     "billing.post_usage": 2,
     "billing.mature_earnings": 30,
     "billing.freeze_statements": 3600,

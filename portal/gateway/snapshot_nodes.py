@@ -59,9 +59,12 @@ def fleet(facts: Facts) -> Fleet:
         entries[row.id] = entry
         for model_id in row.models if entry.is_routable else ():
             if not row.is_private:
-                public.setdefault(model_id, []).append(entry)
+                if owner.may_earn:
+                    public.setdefault(model_id, []).append(entry)
                 continue
             versions = facts.private_prices.get((row.provider_id, model_id), [])
+            if not owner.may_earn and not _are_free(versions):
+                continue
             for guest in row.guests:
                 seen = _private(entry, versions, guest.accepted_at)
                 private.setdefault((guest.organization_id, model_id), []).append(seen)
@@ -82,6 +85,14 @@ def price_entry(row: PriceVersion) -> PriceEntry:
         completion_nano_per_mtok=row.completion_nano_per_mtok,
         request_nano=row.request_nano,
         effective_from=row.effective_from.timestamp(),
+    )
+
+
+def _are_free(versions: list[PriceVersion]) -> bool:
+    """Tell whether a private node's guests are never charged, so that its owner earns nothing that would be held."""
+    return bool(versions) and all(
+        row.prompt_nano_per_mtok == row.cached_nano_per_mtok == row.completion_nano_per_mtok == row.request_nano == 0
+        for row in versions
     )
 
 

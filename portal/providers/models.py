@@ -28,7 +28,10 @@ class ProviderKind(models.TextChoices):
 
 
 class Provider(models.Model):
-    """The supplying side of an organization."""
+    """The supplying side of an organization.
+
+    `is_held_full`: it earned before it was identified, and what is held back has reached its cap.
+    """
 
     public_id = models.CharField(max_length=40, unique=True, default=_provider_id, editable=False)
     organization = models.OneToOneField("accounts.Organization", on_delete=models.PROTECT, related_name="provider")
@@ -39,6 +42,7 @@ class Provider(models.Model):
     contact_email = models.EmailField()
     country = models.CharField(max_length=2)
     is_identified = models.BooleanField(default=False)
+    is_held_full = models.BooleanField(default=False)
     may_use_external_engine = models.BooleanField(default=False)
     created_at = models.DateTimeField()
 

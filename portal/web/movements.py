@@ -13,6 +13,10 @@ _WORDS = {
     "payout_sent": "Paid out",
     "payout_rejected": "Payout rejected, amount returned",
     "transfer_reversed": "Payout reversed, amount returned",
+    "held_released": "Held earnings released",
+    "held_expired": "Held earnings forfeited",
+    "payout_paid_by_bank": "Paid out by bank transfer",
+    "bank_payout_returned": "Bank transfer returned, amount available again",
 }
 
 

@@ -2,7 +2,7 @@
 
 from django.db.models import QuerySet
 
-from portal.accounts.models import Membership, Organization, User
+from portal.accounts.models import Membership, Organization, Role, User
 from portal.core.errors import NotFound
 
 
@@ -16,6 +16,12 @@ def members_of(*, organization: Organization, limit: int = 500) -> QuerySet[Memb
     """Return the organization's members with their people, oldest first."""
     rows = Membership.objects.filter(organization=organization).select_related("user")
     return rows.order_by("created_at", "pk")[:limit]
+
+
+def owner_addresses(*, organization: Organization) -> list[str]:
+    """Return the e-mail addresses of the organization's owners, longest-serving first."""
+    rows = Membership.objects.filter(organization=organization, role=Role.OWNER, user__is_active=True)
+    return list(rows.order_by("created_at", "pk").values_list("user__email", flat=True))
 
 
 def member_of(*, organization: Organization, user_public_id: str) -> Membership:

@@ -31,12 +31,13 @@ class CustomerBalance:
 
 @dataclass(frozen=True, slots=True)
 class ProviderBalance:
-    """What a provider has: earned but maturing, ready to be paid, on its way, and owed back to the pool."""
+    """What a provider has: maturing, ready to be paid, on its way, owed back to the pool, and held until identified."""
 
     pending_nano: int
     available_nano: int
     clearing_nano: int
     debt_nano: int
+    held_nano: int = 0
 
 
 def balance_of(row: LedgerAccount) -> int:
@@ -86,6 +87,7 @@ def provider_balance(*, provider: str) -> ProviderBalance:
         available_nano=_of(rows, Kind.PROVIDER_AVAILABLE),
         clearing_nano=_of(rows, Kind.PAYOUT_CLEARING),
         debt_nano=_of(rows, Kind.PROVIDER_RECEIVABLE),
+        held_nano=_of(rows, Kind.PROVIDER_HELD),
     )
 
 

@@ -151,7 +151,7 @@ USAGE = (
         FROM billing_ledgertx tx
         CROSS JOIN LATERAL (
             SELECT sum(part.amount) AS charge,
-                coalesce(sum(part.amount) FILTER (WHERE account.kind = 'provider_pending'), 0) AS earned
+                coalesce(sum(part.amount) FILTER (WHERE account.kind IN ('provider_pending', 'provider_held')), 0) AS earned
             FROM billing_ledgertransfer part JOIN billing_ledgeraccount account ON account.id = part.credit_account_id
             WHERE part.tx_id = tx.id
         ) moved
@@ -237,8 +237,12 @@ EARNINGS = (
         SELECT tx.idempotency_key, posted.earned::text, coalesce(due.amount, 0)::text
         FROM (SELECT tx_id, sum(provider_nano) AS earned FROM billing_usageposting GROUP BY 1) posted
         JOIN billing_ledgertx tx ON tx.id = posted.tx_id
-        LEFT JOIN (SELECT tx_id, sum(amount_nano) AS amount FROM billing_earningmaturity GROUP BY 1) due
-            ON due.tx_id = tx.id
+        LEFT JOIN (SELECT tx_id, sum(amount_nano) AS amount FROM (
+            SELECT tx_id, amount_nano FROM billing_earningmaturity
+            UNION ALL SELECT held.tx_id, held.amount_nano FROM billing_heldearning held
+                LEFT JOIN billing_ledgertx ended ON ended.id = held.ended_tx_id
+                WHERE ended.kind IS DISTINCT FROM 'held_released'
+        ) each GROUP BY 1) due ON due.tx_id = tx.id
         WHERE posted.earned <> coalesce(due.amount, 0)
         """,
     ),
@@ -250,6 +254,27 @@ EARNINGS = (
         LEFT JOIN (SELECT provider, sum(amount_nano) AS amount FROM billing_earningmaturity
             WHERE matured_tx_id IS NULL GROUP BY 1) due ON due.provider = account.owner
         WHERE account.kind = 'provider_pending' AND sums.credits - sums.debits <> coalesce(due.amount, 0)
+        """,
+    ),
+    Check(
+        "held_differs_from_earnings",
+        f"""
+        SELECT account.code, coalesce(held.amount, 0)::text, (sums.credits - sums.debits)::text
+        FROM ({_SUMS}) sums JOIN billing_ledgeraccount account USING (id)
+        LEFT JOIN (SELECT provider, sum(amount_nano) AS amount FROM billing_heldearning
+            WHERE ended_tx_id IS NULL GROUP BY 1) held ON held.provider = account.owner
+        WHERE account.kind = 'provider_held' AND sums.credits - sums.debits <> coalesce(held.amount, 0)
+        """,
+    ),
+    Check(
+        "held_end_differs_from_ledger",
+        """
+        SELECT tx.idempotency_key, coalesce(ended.amount, 0)::text, moved.amount::text
+        FROM billing_ledgertx tx
+        JOIN (SELECT tx_id, sum(amount) AS amount FROM billing_ledgertransfer GROUP BY 1) moved ON moved.tx_id = tx.id
+        LEFT JOIN (SELECT ended_tx_id, sum(amount_nano) AS amount FROM billing_heldearning GROUP BY 1) ended
+            ON ended.ended_tx_id = tx.id
+        WHERE tx.kind IN ('held_released', 'held_expired') AND moved.amount IS DISTINCT FROM ended.amount
         """,
     ),
     Check(

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
@@ -16,6 +17,7 @@ from portal.billing.models import (
     BudgetWindow,
     CreditLease,
     EarningMaturity,
+    HeldEarning,
     LeaseState,
     LedgerAccount,
     LedgerTx,
@@ -135,7 +137,12 @@ def _book(records: list[UsageRecord], world: _World, now: datetime) -> Posted:
     _lower_leases(records, world)
     _write(planned, _Purse(accounts, world), now)
     earned = {line.key: int(line.split.provider_nano) for line in lines}
-    rollups.add(rollups.Counted(record, earned.get(unposted.key_of(record), 0)) for record in records)
+    withheld = {line.key for line in lines if line.split.withheld}
+    rollups.add(
+        rollups.Counted(record, earned.get(key, 0), is_withheld=key in withheld)
+        for record in records
+        for key in [unposted.key_of(record)]
+    )
     return Posted(
         transactions=len(planned),
         charged_nano=sum(batch.charge_nano for batch in planned),
@@ -177,11 +184,17 @@ def _lock_in_order(planned: list[Batch], world: _World) -> dict[str, LedgerAccou
     """Take all further locks of this run: the budgets' windows, then the accounts by id; return those by code."""
     locks.budget_windows(lease.window_id for lease in world.budget_leases.values())
     wanted = {(Kind.CUSTOMER_RECEIVABLE, world.organizations[batch.organization_id]) for batch in planned}
-    wanted |= {(Kind.PROVIDER_PENDING, world.providers[batch.provider_id].public_id) for batch in planned}
+    wanted |= {_earner(world.providers[batch.provider_id]) for batch in planned}
     wanted |= {(Kind.PLATFORM_REVENUE, "")} if planned else set()
     opened = ledger.accounts(wanted, currency=settings.CURRENCY)
     locks.accounts([*(row.pk for row in opened.values()), *(payer for batch in planned for payer, _ in batch.payers)])
     return opened
+
+
+def _earner(provider: Provider) -> tuple[Kind, str]:
+    """Return the account that takes what the provider earns: held back until the provider is identified."""
+    is_held = not provider.is_identified and provider.kind != ProviderKind.HOUSE
+    return (Kind.PROVIDER_HELD if is_held else Kind.PROVIDER_PENDING), provider.public_id
 
 
 def _lower_leases(records: Iterable[UsageRecord], world: _World) -> None:
@@ -224,7 +237,7 @@ class _Purse:
         return templates.usage(
             payers=[*paid, (debt, batch.charge_nano - sum(nano for _, nano in paid))],
             provider_nano=batch.provider_nano,
-            pending=self._account(Kind.PROVIDER_PENDING, self.world.providers[batch.provider_id].public_id),
+            pending=self._account(*_earner(self.world.providers[batch.provider_id])),
             revenue=self._account(Kind.PLATFORM_REVENUE, ""),
         )
 
@@ -247,18 +260,27 @@ class _Purse:
 def _write(planned: list[Batch], purse: _Purse, now: datetime) -> None:
     posted = [(batch, _post(batch, purse.transfers(batch), now)) for batch in planned]
     UsagePosting.objects.bulk_create(_posting(line, tx) for batch, tx in posted for line in batch.lines)
+    earned = [(batch, tx) for batch, tx in posted if batch.provider_nano]
     EarningMaturity.objects.bulk_create(
-        EarningMaturity(
-            tx=tx,
-            provider=purse.world.providers[batch.provider_id].public_id,
-            amount_nano=batch.provider_nano,
-            matures_at=maturity.matures_at(
-                delivered_at=batch.delivered_at, hold_days=settings.PAYOUT_HOLD_DAYS, facts=purse.facts(batch)
-            ),
-        )
-        for batch, tx in posted
-        if batch.provider_nano
+        EarningMaturity(tx=tx, **_earning(batch, purse)) for batch, tx in earned if not _is_held(batch, purse)
     )
+    HeldEarning.objects.bulk_create(
+        HeldEarning(tx=tx, held_at=now, **_earning(batch, purse)) for batch, tx in earned if _is_held(batch, purse)
+    )
+
+
+def _is_held(batch: Batch, purse: _Purse) -> bool:
+    return _earner(purse.world.providers[batch.provider_id])[0] == Kind.PROVIDER_HELD
+
+
+def _earning(batch: Batch, purse: _Purse) -> dict[str, Any]:
+    return {
+        "provider": purse.world.providers[batch.provider_id].public_id,
+        "amount_nano": batch.provider_nano,
+        "matures_at": maturity.matures_at(
+            delivered_at=batch.delivered_at, hold_days=settings.PAYOUT_HOLD_DAYS, facts=purse.facts(batch)
+        ),
+    }
 
 
 def _post(batch: Batch, transfers: list[ledger.Transfer], now: datetime) -> LedgerTx:

@@ -11,7 +11,7 @@ from django.db.models import Max
 
 from portal.audit import services as audit
 from portal.audit.services import SYSTEM_ACTOR
-from portal.billing.models import ClosedPeriod, EarningMaturity, StatementKind, UsagePosting
+from portal.billing.models import ClosedPeriod, EarningMaturity, HeldEarning, StatementKind, UsagePosting
 from portal.billing.rules import periods
 from portal.billing.selectors import statements
 from portal.metering.errors import UsageStillNeeded
@@ -76,6 +76,8 @@ def _require_done(day: date) -> None:
         return
     if EarningMaturity.objects.filter(tx__in=postings.values("tx"), matured_tx=None).exists():
         raise UsageStillNeeded(f"earnings of {day} are not available yet")
+    if HeldEarning.objects.filter(tx__in=postings.values("tx"), ended_tx=None).exists():
+        raise UsageStillNeeded(f"earnings of {day} are held until their provider is identified")
     month = periods.month_of(booked_at)
     if not ClosedPeriod.objects.filter(starts_at__gte=month.starts_at).exists():
         raise UsageStillNeeded(f"the month of {day} is not closed")

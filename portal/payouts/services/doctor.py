@@ -15,7 +15,13 @@ from portal.integrations.stripe_errors import PaymentError
 from portal.integrations.stripe_types import Payments, Platform
 from portal.payouts.services import books
 
-_OWED = [Kind.PROVIDER_PENDING, Kind.PROVIDER_AVAILABLE, Kind.PAYOUT_CLEARING, Kind.CUSTOMER_CREDIT]
+_OWED = [
+    Kind.PROVIDER_PENDING,
+    Kind.PROVIDER_AVAILABLE,
+    Kind.PROVIDER_HELD,
+    Kind.PAYOUT_CLEARING,
+    Kind.CUSTOMER_CREDIT,
+]
 _SHOWN = 5
 _SECRETS = ["STRIPE_WEBHOOK_SECRET", "STRIPE_CONNECT_WEBHOOK_SECRET", "STRIPE_EVENTS_SECRET"]
 

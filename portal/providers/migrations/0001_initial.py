@@ -79,6 +79,7 @@ class Migration(migrations.Migration):
                 ("contact_email", models.EmailField(max_length=254)),
                 ("country", models.CharField(max_length=2)),
                 ("is_identified", models.BooleanField(default=False)),
+                ("is_held_full", models.BooleanField(default=False)),
                 ("may_use_external_engine", models.BooleanField(default=False)),
                 ("created_at", models.DateTimeField()),
                 (

@@ -70,6 +70,17 @@ def set_identity(*, provider_id: str, is_identified: bool, actor: Actor, now: da
     return provider
 
 
+def set_held_full(*, provider_id: str, is_full: bool, actor: Actor, now: datetime) -> Provider:
+    """Note whether the earnings held back have reached their cap; routing follows."""
+    with transaction.atomic():
+        provider = locks.provider(provider_id)
+        if provider.is_held_full != is_full:
+            provider.is_held_full = is_full
+            provider.save(update_fields=["is_held_full"])
+            _record(provider, "provider.held_full_set", actor=actor, now=now, before=not is_full, after=is_full)
+    return provider
+
+
 def _decide(provider_id: str, after: ProviderState, reason: str, *, actor: Actor, now: datetime) -> Provider:
     with transaction.atomic():
         provider = locks.provider(provider_id)
