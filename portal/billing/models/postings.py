@@ -51,11 +51,15 @@ class UnpostableUsage(models.Model):
 
 
 class EarningMaturity(models.Model):
-    """When one posting's earning becomes available to its provider (public id), and by which transaction it did."""
+    """When one posting's earning becomes available to its provider (public id), and by which transaction it did.
+
+    Claw-backs took `clawed_nano` of it; where one took all that was left, it is `matured_tx`.
+    """
 
     tx = models.ForeignKey("billing.LedgerTx", on_delete=models.PROTECT, related_name="maturities")
     provider = models.CharField(max_length=40, db_index=True)
     amount_nano = models.BigIntegerField()
+    clawed_nano = models.BigIntegerField(default=0)
     matures_at = models.DateTimeField()
     matured_tx = models.ForeignKey(
         "billing.LedgerTx", null=True, blank=True, on_delete=models.PROTECT, related_name="+"
@@ -64,7 +68,10 @@ class EarningMaturity(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["tx", "provider"], name="earning_matures_once"),
-            models.CheckConstraint(condition=Q(amount_nano__gt=0), name="earning_positive"),
+            models.CheckConstraint(
+                condition=Q(amount_nano__gt=0, clawed_nano__gte=0, clawed_nano__lte=F("amount_nano")),
+                name="earning_positive",
+            ),
         ]
         indexes = [
             models.Index(fields=["matures_at", "id"], condition=Q(matured_tx=None), name="earning_immature"),
@@ -72,6 +79,11 @@ class EarningMaturity(models.Model):
 
     def __str__(self) -> str:
         return f"{self.provider}: {self.amount_nano}"
+
+    @property
+    def left_nano(self) -> int:
+        """What claw-backs have left of it."""
+        return self.amount_nano - self.clawed_nano
 
 
 class ArchivedUsage(models.Model):

@@ -31,7 +31,11 @@ OPEN_STATES = ["draft", "reserved", "held", "approved", "sending", "unknown", "w
 
 
 class Payout(models.Model):
-    """What one provider is paid for one period; at most one is open per provider."""
+    """What one provider is paid for one period; at most one is open per provider.
+
+    `amount_minor` is what is sent. `stripe_fee_minor` is what Stripe takes for it by its price list, `fee_minor` the
+    part of that which the provider bears. A final payout may be below the minimum: its provider has left.
+    """
 
     public_id = models.CharField(max_length=40, unique=True, default=_payout_id, editable=False)
     provider = models.ForeignKey("providers.Provider", on_delete=models.PROTECT, related_name="+")
@@ -39,6 +43,12 @@ class Payout(models.Model):
     period_start = models.DateTimeField()
     period_end = models.DateTimeField()
     amount_minor = models.BigIntegerField()
+    fee_minor = models.BigIntegerField(default=0)
+    stripe_fee_minor = models.BigIntegerField(default=0)
+    is_final = models.BooleanField(default=False)
+    run = models.ForeignKey(
+        "payouts.PayoutRun", null=True, blank=True, on_delete=models.PROTECT, related_name="payouts"
+    )
     destination = models.CharField(max_length=64)
     state = models.CharField(max_length=16, choices=PayoutState, default=PayoutState.DRAFT)
     state_reason = models.CharField(max_length=240, blank=True)
@@ -46,6 +56,8 @@ class Payout(models.Model):
     stripe_transfer = models.CharField(max_length=64, null=True, blank=True, unique=True)
     reversed_minor = models.BigIntegerField(default=0)
     bank_state = models.CharField(max_length=16, blank=True)
+    bank_arrives_at = models.DateTimeField(null=True, blank=True)
+    bank_failure = models.CharField(max_length=64, blank=True)
     created_at = models.DateTimeField()
     changed_at = models.DateTimeField()
     sent_at = models.DateTimeField(null=True, blank=True)
@@ -53,7 +65,7 @@ class Payout(models.Model):
     class Meta:
         indexes = [models.Index(fields=["provider", "-created_at"], name="payout_of_provider")]
         constraints = [
-            models.CheckConstraint(condition=Q(amount_minor__gt=0), name="payout_positive"),
+            models.CheckConstraint(condition=Q(amount_minor__gt=0, fee_minor__gte=0), name="payout_positive"),
             models.CheckConstraint(
                 condition=Q(reversed_minor__gte=0, reversed_minor__lte=F("amount_minor")),
                 name="payout_reversed_in_bounds",
