@@ -14,6 +14,13 @@ from portal.gateway.sightings import SightingBook
 
 _MAX_KEY: Final = 256
 _KEY_IN_QUERY: Final = re.compile(rb"(?:^|&)(?:api[_-]?key|key|token|access_token)=|sk-pool-", re.IGNORECASE)
+_STOPS: Final = {
+    "dispute": "a payment of its is disputed; an owner sees it on the Credit page",
+    "fraud_warning": "a bank has warned of one of its payments; the pool's operator is looking at it",
+    "cards": "it paid with more cards than one customer should; ask the pool's operator",
+    "known_card": "it paid with a card that was disputed before; ask the pool's operator",
+    "operator": "the pool's operator has stopped it; ask there",
+}
 _HINT: Final = "Send it as `Authorization: Bearer sk-pool-…` or `x-api-key: sk-pool-…`."
 
 
@@ -34,7 +41,10 @@ class Door:
 
 
 def authenticate(exchange: Exchange, snapshot: Snapshot, *, now: float) -> KeyEntry:
-    """Return the calling key. Raises ApiError 401, or 403 for a suspended organization. `now` is Unix seconds."""
+    """Return the calling key. Raises ApiError 401, or 403 where its organization is suspended or may not spend.
+
+    `now` is Unix seconds.
+    """
     text = _key_text(exchange)
     entry = snapshot.keys.get(hashlib.sha256(text).digest())
     if entry is None:
@@ -46,7 +56,13 @@ def authenticate(exchange: Exchange, snapshot: Snapshot, *, now: float) -> KeyEn
     if not entry.is_organization_active:
         message = "The organization of this key is suspended; ask the pool's operator."
         raise ApiError(403, PERMISSION, "organization_suspended", message)
+    if entry.stopped_for:
+        raise ApiError(403, PERMISSION, "organization_suspended", _stopped(entry.stopped_for))
     return entry
+
+
+def _stopped(why: str) -> str:
+    return f"This organization may not spend for now: {_STOPS.get(why, _STOPS['operator'])}. Its credit is kept."
 
 
 def _over(entry: KeyEntry) -> ApiError:

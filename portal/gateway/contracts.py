@@ -72,6 +72,7 @@ class KeyEntry:
     project_limits: Limits = NO_LIMITS
     organization_limits: Limits = NO_LIMITS
     budgets: tuple[BudgetTerms, ...] = ()
+    stopped_for: str = ""  # why the organization may not spend for now
     is_replaced: bool = False  # found by a secret that rotation replaced; `expires_at` is then the end of its grace
 
 

@@ -35,6 +35,7 @@ class KeyEntries:
             organization_id=organization.id,
             organization=organization.public_id,
             is_organization_active=organization.is_active,
+            stopped_for=self._shared(organization.stopped_for),
             node_classes=self._shared(frozenset(row.node_classes)),
             tools_on_any_class=row.tools_on_any_class,
             expires_at=row.expires_at.timestamp() if row.expires_at else None,

@@ -110,6 +110,7 @@ class Migration(migrations.Migration):
                         choices=[("active", "Active"), ("suspended", "Suspended")], default="active", max_length=12
                     ),
                 ),
+                ("stopped_for", models.CharField(blank=True, max_length=16)),
                 ("country", models.CharField(blank=True, max_length=2)),
                 ("is_customer", models.BooleanField(default=True)),
                 ("is_provider", models.BooleanField(default=False)),

@@ -30,11 +30,13 @@ class Organization(Limited, Budgeted):
     """A customer, a provider, or both at once.
 
     Its limits and budget are its own and hold over all its keys together; the ceilings are the operator's.
+    `stopped_for` is why nothing may be spent for now, empty while it may.
     """
 
     public_id = models.CharField(max_length=40, unique=True, default=_organization_id, editable=False)
     name = models.CharField(max_length=120)
     state = models.CharField(max_length=12, choices=OrganizationState, default=OrganizationState.ACTIVE)
+    stopped_for = models.CharField(max_length=16, blank=True)
     country = models.CharField(max_length=2, blank=True)
     is_customer = models.BooleanField(default=True)
     is_provider = models.BooleanField(default=False)

@@ -37,7 +37,7 @@ _KEY = (
 
 @dataclass(frozen=True, slots=True)
 class OwnerRow:
-    """An organization or project: what its keys share. Zone and activity are the organization's."""
+    """An organization or project: what its keys share. Zone, activity and stop are the organization's."""
 
     id: int
     public_id: str
@@ -45,6 +45,7 @@ class OwnerRow:
     budget: Budget
     zone: str = ""
     is_active: bool = True
+    stopped_for: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +90,12 @@ def organizations_in_bucket(*, bucket: int) -> Iterable[OwnerRow]:
     """Return the organizations of one bucket, with the stricter of their own limits and the operator's ceilings."""
     ceilings = tuple(f"ceiling_{name}" for name in _LIMITS)
     rows = _of_bucket(Organization.objects.all(), bucket)
-    for pk, public_id, zone, state, *terms in rows.values_list(
-        "pk", "public_id", "time_zone", "state", *_LIMITS, *ceilings, *_BUDGET
+    for pk, public_id, zone, state, stopped_for, *terms in rows.values_list(
+        "pk", "public_id", "time_zone", "state", "stopped_for", *_LIMITS, *ceilings, *_BUDGET
     ):
         limits = [stricter(own, ceiling) for own, ceiling in zip(terms[:3], terms[3:6], strict=True)]
         is_active = state == OrganizationState.ACTIVE
-        yield OwnerRow(pk, public_id, _limits(limits), _budget(*terms[6:]), zone, is_active)
+        yield OwnerRow(pk, public_id, _limits(limits), _budget(*terms[6:]), zone, is_active, stopped_for)
 
 
 def projects_in_bucket(*, bucket: int) -> Iterable[OwnerRow]:
