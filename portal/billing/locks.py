@@ -1,4 +1,5 @@
-"""Row locks of this room, always in this order: credit leases, budget leases, budget windows, ledger accounts.
+"""Row locks of this room, always in this order: automatic top-up, card, purchase, bank transfer, postpaid, grants,
+credit leases, budget leases, budget windows, ledger accounts.
 
 Within a table rows are locked by primary key. NO KEY UPDATE, because transfers that merely name an account must not
 wait for it.
@@ -8,9 +9,15 @@ from collections.abc import Iterable
 
 from django.db import connection
 
+from portal.billing.models.alerts import CreditAlert
+from portal.billing.models.auto_topups import AutoTopUp, CustomerCard
+from portal.billing.models.bank_transfers import BankTransfer
 from portal.billing.models.credit import BudgetLease, BudgetWindow, CreditLease
+from portal.billing.models.grants import PromoGrant
 from portal.billing.models.ledger import LedgerAccount
+from portal.billing.models.postpaid import Postpaid
 from portal.billing.models.topups import TopUp
+from portal.core.errors import NotFound
 
 _PERIODS = "poolhouse.billing.periods"
 
@@ -31,6 +38,45 @@ def budget_windows(ids: Iterable[int]) -> dict[int, BudgetWindow]:
     """Lock budget windows and return them by id; unknown ids are left out."""
     rows = BudgetWindow.objects.select_for_update(no_key=True, of=("self",)).filter(pk__in=set(ids)).order_by("pk")
     return {row.pk: row for row in rows}
+
+
+def auto_topup(organization_id: int) -> AutoTopUp | None:
+    """Lock an organization's settings of automatic purchases, under which one begins and ends; None where it has none."""
+    rows = AutoTopUp.objects.select_for_update(no_key=True, of=("self",)).select_related("organization", "card")
+    return rows.filter(organization_id=organization_id).first()
+
+
+def card(card_id: int) -> CustomerCard:
+    """Lock a saved card and return it with its organization."""
+    rows = CustomerCard.objects.select_for_update(no_key=True, of=("self",)).select_related("organization")
+    return rows.get(pk=card_id)
+
+
+def credit_alert(organization_id: int) -> CreditAlert | None:
+    """Lock an organization's alert of low credit; None where it has none."""
+    rows = CreditAlert.objects.select_for_update(no_key=True, of=("self",)).select_related("organization")
+    return rows.filter(organization_id=organization_id).first()
+
+
+def bank_transfer(public_id: str) -> BankTransfer:
+    """Lock a customer's bank transfer and return it with its organization. Raises NotFound."""
+    rows = BankTransfer.objects.select_for_update(no_key=True, of=("self",)).select_related("organization")
+    row = rows.filter(public_id=public_id).first()
+    if row is None:
+        raise NotFound("there is no such bank transfer")
+    return row
+
+
+def postpaid(organization_id: int) -> Postpaid | None:
+    """Lock an organization's terms of paying afterwards; None where it was never invited."""
+    rows = Postpaid.objects.select_for_update(no_key=True, of=("self",)).select_related("organization")
+    return rows.filter(organization_id=organization_id).first()
+
+
+def grants(organization_id: int) -> list[PromoGrant]:
+    """Lock the grants of which an organization may have something left, by primary key."""
+    rows = PromoGrant.objects.select_for_update(no_key=True, of=("self",)).filter(rest_nano__gt=0)
+    return list(rows.filter(organization_id=organization_id).order_by("pk"))
 
 
 def topup(topup_id: int) -> TopUp:

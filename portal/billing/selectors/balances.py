@@ -1,5 +1,6 @@
 """Balances of ledger accounts, in nano units on each account's normal side."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from django.db.models import Q, QuerySet, Sum
@@ -11,17 +12,28 @@ from portal.billing.rules.accounts import Kind
 
 @dataclass(frozen=True, slots=True)
 class CustomerBalance:
-    """What a customer has: `held` is leased to gateway processes, `debt` is owed to the pool."""
+    """What a customer has: `held` of it is leased to gateway processes, `debt` is owed to the pool.
+
+    Who pays afterwards may draw up to `limit`; `line` is what is left of that, `line_held` of it leased.
+    """
 
     paid_nano: int
     promo_nano: int
     held_nano: int
     debt_nano: int
+    limit_nano: int = 0
+    line_nano: int = 0
+    line_held_nano: int = 0
 
     @property
     def total_nano(self) -> int:
         """Paid and promotional credit together."""
         return self.paid_nano + self.promo_nano
+
+    @property
+    def drawn_nano(self) -> int:
+        """What was drawn of the postpaid line and is not paid yet."""
+        return self.limit_nano - self.line_nano
 
     @property
     def free_nano(self) -> int:
@@ -70,13 +82,28 @@ def balance(*, account_id: int) -> int:
 
 def customer_balance(*, organization: str) -> CustomerBalance:
     """Return the balances of one organization (public id); accounts that were never opened count as zero."""
-    rows = {row.kind: row for row in _owned(organization)}
+    return standing_of(_owned(organization))
+
+
+def standing_of(accounts: Iterable[LedgerAccount]) -> CustomerBalance:
+    """Return the balances that these accounts of one organization say; those left out count as zero."""
+    rows = {row.kind: row for row in accounts}
+    line_held = rows[Kind.POSTPAID_LINE].held if Kind.POSTPAID_LINE in rows else 0
     return CustomerBalance(
         paid_nano=_of(rows, Kind.CUSTOMER_CREDIT),
         promo_nano=_of(rows, Kind.PROMO_CREDIT),
-        held_nano=sum(row.held for row in rows.values()),
+        held_nano=sum(row.held for row in rows.values()) - line_held,
         debt_nano=_of(rows, Kind.CUSTOMER_RECEIVABLE),
+        limit_nano=_of(rows, Kind.POSTPAID_LIMIT),
+        line_nano=_of(rows, Kind.POSTPAID_LINE),
+        line_held_nano=line_held,
     )
+
+
+def account_ids(*, owner: str, kinds: Iterable[Kind]) -> list[int]:
+    """Return the ids of the owner's accounts of these kinds, as far as they were ever opened."""
+    codes = [chart.code(kind, owner) for kind in kinds]
+    return list(LedgerAccount.objects.filter(code__in=codes).order_by("pk").values_list("pk", flat=True))
 
 
 def provider_balance(*, provider: str) -> ProviderBalance:
@@ -101,6 +128,6 @@ def _owned(owner: str) -> QuerySet[LedgerAccount]:
     return LedgerAccount.objects.filter(owner=owner).order_by("pk")
 
 
-def _of(rows: dict[str, LedgerAccount], kind: Kind) -> int:
+def _of(rows: Mapping[str, LedgerAccount], kind: Kind) -> int:
     row = rows.get(kind)
     return balance_of(row) if row else 0
