@@ -21,7 +21,8 @@ class PayoutAccount(models.Model):
     """A provider's account at Stripe; the state is pulled, never taken from one webhook.
 
     `order` is what Stripe was asked to open, frozen with the key that `generation` makes; `links` counts the
-    single-use onboarding links.
+    single-use onboarding links. `currency` and `bank_fingerprint` are of the bank behind it; the currency outlives an
+    unlinking, so that another account is compared with it.
     """
 
     provider = models.OneToOneField("providers.Provider", on_delete=models.PROTECT, related_name="payout_account")
@@ -34,6 +35,8 @@ class PayoutAccount(models.Model):
     requirements = models.JSONField(default=list)
     due_at = models.DateTimeField(null=True, blank=True)
     bank_payouts_status = models.CharField(max_length=24, blank=True)
+    currency = models.CharField(max_length=3, blank=True)
+    bank_fingerprint = models.CharField(max_length=64, blank=True)
     first_active_at = models.DateTimeField(null=True, blank=True)
     fetched_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField()

@@ -55,9 +55,7 @@ class PayoutReversal(models.Model):
         constraints = [
             models.CheckConstraint(condition=Q(amount_minor__gt=0), name="payout_reversal_positive"),
             models.CheckConstraint(condition=Q(state__in=ReversalState.values), name="payout_reversal_state_known"),
-            models.UniqueConstraint(
-                fields=["payout"], condition=Q(state="requested"), name="payout_one_open_reversal"
-            ),
+            models.UniqueConstraint(fields=["payout"], condition=Q(state="requested"), name="payout_one_open_reversal"),
         ]
 
     def __str__(self) -> str:

@@ -4,6 +4,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from portal.core import ids
+from portal.payouts.models.destinations import Rail
 
 
 def _payout_id() -> str:
@@ -25,9 +26,20 @@ class PayoutState(models.TextChoices):
     REJECTED = "rejected"
     CANCELED = "canceled"
     REVERSED = "reversed"
+    AT_BANK = "at_bank"
 
 
-OPEN_STATES = ["draft", "reserved", "held", "approved", "sending", "unknown", "waiting_funds", "needs_review"]
+OPEN_STATES = [
+    "draft",
+    "reserved",
+    "held",
+    "approved",
+    "sending",
+    "unknown",
+    "waiting_funds",
+    "needs_review",
+    "at_bank",
+]
 
 
 class Payout(models.Model):
@@ -49,6 +61,7 @@ class Payout(models.Model):
     run = models.ForeignKey(
         "payouts.PayoutRun", null=True, blank=True, on_delete=models.PROTECT, related_name="payouts"
     )
+    rail = models.CharField(max_length=8, choices=Rail, default=Rail.STRIPE)
     destination = models.CharField(max_length=64)
     state = models.CharField(max_length=16, choices=PayoutState, default=PayoutState.DRAFT)
     state_reason = models.CharField(max_length=240, blank=True)
@@ -72,7 +85,9 @@ class Payout(models.Model):
             ),
             models.CheckConstraint(condition=Q(state__in=PayoutState.values), name="payout_state_known"),
             models.CheckConstraint(
-                condition=~Q(state__in=["transferred", "reversed"]) | Q(stripe_transfer__isnull=False),
+                condition=~Q(state__in=["transferred", "reversed"])
+                | Q(stripe_transfer__isnull=False)
+                | Q(rail="manual"),
                 name="payout_sent_names_transfer",
             ),
             models.CheckConstraint(condition=Q(period_end__gt=F("period_start")), name="payout_period_forward"),

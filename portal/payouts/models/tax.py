@@ -65,7 +65,9 @@ class PayoutTax(models.Model):
     class Meta:
         constraints = [
             models.CheckConstraint(
-                condition=Q(net_minor__gt=0, vat_minor__gte=0, returned_minor__gte=0, returned_minor__lte=F("vat_minor")),
+                condition=Q(
+                    net_minor__gt=0, vat_minor__gte=0, returned_minor__gte=0, returned_minor__lte=F("vat_minor")
+                ),
                 name="payout_tax_sound",
             ),
         ]
@@ -87,9 +89,7 @@ class CreditNote(models.Model):
     number = models.CharField(max_length=40)
     provider = models.ForeignKey("providers.Provider", on_delete=models.PROTECT, related_name="+")
     payout = models.ForeignKey("payouts.Payout", on_delete=models.PROTECT, related_name="credit_notes")
-    corrects = models.ForeignKey(
-        "self", null=True, blank=True, on_delete=models.PROTECT, related_name="corrections"
-    )
+    corrects = models.ForeignKey("self", null=True, blank=True, on_delete=models.PROTECT, related_name="corrections")
     key = models.CharField(max_length=96, unique=True)
     currency = models.CharField(max_length=3)
     net_minor = models.BigIntegerField()
