@@ -16,6 +16,7 @@ from portal.billing.models.credit import BudgetLease, BudgetWindow, CreditLease
 from portal.billing.models.grants import PromoGrant
 from portal.billing.models.ledger import LedgerAccount
 from portal.billing.models.postpaid import Postpaid
+from portal.billing.models.refunds import Refund
 from portal.billing.models.topups import TopUp
 from portal.core.errors import NotFound
 
@@ -82,6 +83,12 @@ def grants(organization_id: int) -> list[PromoGrant]:
 def topup(topup_id: int) -> TopUp:
     """Lock a purchase, before any ledger account, and return it with its organization."""
     return TopUp.objects.select_for_update(no_key=True, of=("self",)).select_related("organization").get(pk=topup_id)
+
+
+def refund(refund_id: int) -> Refund:
+    """Lock a refund, after its purchase and before any ledger account, and return it with what it belongs to."""
+    rows = Refund.objects.select_for_update(no_key=True, of=("self",)).select_related("organization", "topup")
+    return rows.get(pk=refund_id)
 
 
 def accounts(ids: Iterable[int]) -> dict[int, LedgerAccount]:

@@ -20,8 +20,10 @@ from portal.audit.services import SYSTEM_ACTOR
 from portal.billing.errors import BelowFloor
 from portal.billing.models import CreditLease, LeaseState, LedgerAccount, LedgerTransfer, LedgerTx
 from portal.billing.rules.accounts import Kind
+from portal.billing.rules.incoming import Owed
 from portal.billing.selectors import balances, transactions
 from portal.billing.services import leases, ledger, maturity, posting, reconcile, templates
+from portal.billing.services.credit_templates import money_in
 from portal.metering.models import UsageQueue
 from tests.factories.billing import OPENED, Market, ServingNodeFactory, buy
 
@@ -178,8 +180,18 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(is_sent=st.booleans())
     def finish_refund(self, is_sent: bool) -> None:
         organization, amount = self.refunds.pop()
-        template = templates.refund_sent if is_sent else templates.refund_failed
-        assert self.post("refunded", template(organization=organization, amount=amount, currency="usd"))
+        if is_sent:
+            moved = templates.refund_sent(organization=organization, amount=amount, currency="usd")
+        else:
+            moved = money_in(
+                organization=organization,
+                into=Kind.REFUND_CLEARING,
+                net=amount,
+                tax=0,
+                owed=Owed(debt_nano=0, drawn_nano=0),
+                currency="usd",
+            )
+        assert self.post("refunded", moved)
         self.bank -= amount if is_sent else 0
 
     @rule(which=st.integers(0, 2), amount=AMOUNTS, is_won=st.booleans())
@@ -193,7 +205,9 @@ class LedgerMachine(RuleBasedStateMachine):
         self.bank -= amount + 15
         debt = balances.customer_balance(organization=organization).debt_nano
         if is_won:
-            back = templates.dispute_back(organization=organization, amount=amount, debt=debt, currency="usd")
+            back = templates.topup_paid(
+                organization=organization, net=amount, tax=0, debt=min(amount, debt), currency="usd"
+            )
             assert self.post("won", back)
             self.bank += amount
         elif debt:

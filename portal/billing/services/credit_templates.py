@@ -1,7 +1,7 @@
 """Posting templates of customers' money that came by more ways than Stripe, and of paying afterwards."""
 
 from portal.billing.models import LedgerAccount
-from portal.billing.rules.accounts import Kind
+from portal.billing.rules.accounts import KINDS, Kind
 from portal.billing.rules.incoming import Owed
 from portal.billing.services.ledger import Transfer, account
 
@@ -9,7 +9,7 @@ from portal.billing.services.ledger import Transfer, account
 def money_in(*, organization: str, into: Kind, net: int, tax: int, owed: Owed, currency: str) -> list[Transfer]:
     """Money came in: debt is paid first, then what was drawn of the postpaid line; the rest is credit, tax is set aside.
 
-    `into` is where the money lies now.
+    `into` is where the money lies now: a place of the pool's, or what was set aside for the organization.
     """
     parts = [
         (Kind.CUSTOMER_RECEIVABLE, organization, owed.debt_nano),
@@ -17,7 +17,7 @@ def money_in(*, organization: str, into: Kind, net: int, tax: int, owed: Owed, c
         (Kind.CUSTOMER_CREDIT, organization, net - owed.debt_nano - owed.drawn_nano),
         (Kind.TAX_PAYABLE, "", tax),
     ]
-    place = account(into, currency=currency)
+    place = account(into, organization if KINDS[into].is_owned else "", currency=currency)
     return [Transfer(place, account(kind, owner, currency=currency), part) for kind, owner, part in parts if part]
 
 

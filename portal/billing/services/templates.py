@@ -75,9 +75,15 @@ def transfer_reversed(*, provider: str, amount: int, currency: str) -> list[Tran
     return _one((Kind.STRIPE_BALANCE, ""), (Kind.PROVIDER_AVAILABLE, provider), amount, currency)
 
 
-def refund_reserved(*, organization: str, amount: int, currency: str) -> list[Transfer]:
-    """A refund took its money aside."""
-    return _one((Kind.CUSTOMER_CREDIT, organization), (Kind.REFUND_CLEARING, organization), amount, currency)
+def refund_reserved(*, organization: str, amount: int, currency: str, tax: int = 0, debt: int = 0) -> list[Transfer]:
+    """A refund took `amount` aside: its tax from what is set aside for that, `debt` is no longer there and is owed."""
+    aside = account(Kind.REFUND_CLEARING, organization, currency=currency)
+    parts = [
+        (Kind.CUSTOMER_CREDIT, organization, amount - tax - debt),
+        (Kind.CUSTOMER_RECEIVABLE, organization, debt),
+        (Kind.TAX_PAYABLE, "", tax),
+    ]
+    return [Transfer(account(kind, owner, currency=currency), aside, part) for kind, owner, part in parts if part]
 
 
 def refund_sent(*, organization: str, amount: int, currency: str) -> list[Transfer]:
@@ -85,26 +91,32 @@ def refund_sent(*, organization: str, amount: int, currency: str) -> list[Transf
     return _one((Kind.REFUND_CLEARING, organization), (Kind.STRIPE_BALANCE, ""), amount, currency)
 
 
-def refund_failed(*, organization: str, amount: int, currency: str) -> list[Transfer]:
-    """Stripe could not send the refund: its money is credit again."""
-    return _one((Kind.REFUND_CLEARING, organization), (Kind.CUSTOMER_CREDIT, organization), amount, currency)
+def refund_returned(*, organization: str, amount: int, currency: str) -> list[Transfer]:
+    """A bank did not take the refund: the money is at Stripe again."""
+    return _one((Kind.STRIPE_BALANCE, ""), (Kind.REFUND_CLEARING, organization), amount, currency)
 
 
-def dispute_out(*, organization: str, amount: int, free: int, currency: str) -> list[Transfer]:
-    """A dispute took money: from credit as far as it is `free` of holds, the rest becomes debt."""
-    from_credit = max(0, min(amount, free))
+def dispute_out(*, organization: str, amount: int, free: int, currency: str, tax: int = 0) -> list[Transfer]:
+    """A dispute took money: its tax, then credit as far as that is `free` of holds, the rest becomes debt."""
+    from_credit = max(0, min(amount - tax, free))
     bank = _system(Kind.STRIPE_BALANCE, currency)
-    parts = [(Kind.CUSTOMER_CREDIT, from_credit), (Kind.CUSTOMER_RECEIVABLE, amount - from_credit)]
-    return [Transfer(account(kind, organization, currency=currency), bank, part) for kind, part in parts if part]
+    parts = [
+        (Kind.CUSTOMER_CREDIT, organization, from_credit),
+        (Kind.CUSTOMER_RECEIVABLE, organization, amount - tax - from_credit),
+        (Kind.TAX_PAYABLE, "", tax),
+    ]
+    return [Transfer(account(kind, owner, currency=currency), bank, part) for kind, owner, part in parts if part]
 
 
-def dispute_back(*, organization: str, amount: int, debt: int, currency: str) -> list[Transfer]:
-    """A dispute was won: open debt is settled first, the rest is credit again."""
-    return topup_paid(organization=organization, net=amount, tax=0, debt=min(amount, debt), currency=currency)
+def debt_collected(*, organization: str, amount: int, currency: str) -> list[Transfer]:
+    """Credit that came free paid what the organization owes."""
+    return _one((Kind.CUSTOMER_CREDIT, organization), (Kind.CUSTOMER_RECEIVABLE, organization), amount, currency)
 
 
 def dispute_fee(*, amount: int, currency: str) -> list[Transfer]:
-    """Stripe charged for a dispute."""
+    """Stripe charged for a dispute, or gave a fee back where the amount is negative."""
+    if amount < 0:
+        return _one((Kind.STRIPE_BALANCE, ""), (Kind.DISPUTE_LOSS, ""), -amount, currency)
     return _one((Kind.DISPUTE_LOSS, ""), (Kind.STRIPE_BALANCE, ""), amount, currency)
 
 
