@@ -63,6 +63,12 @@ class UnsoundPrice(InvalidValue):
     code = "unsound_price"
 
 
+class PriceNotCancelable(Conflict):
+    """The price holds already, or has been ended before."""
+
+    code = "price_not_cancelable"
+
+
 class PriceMissing(DomainError):
     """The model has no price at that time, so it cannot be sold."""
 
@@ -73,3 +79,9 @@ class UsageCannotBePosted(DomainError):
     """A usage record names a row that does not exist; it stays queued and is reported."""
 
     code = "usage_cannot_be_posted"
+
+
+class AlreadyMatched(Conflict):
+    """The line of Stripe's books is explained already."""
+
+    code = "already_matched"

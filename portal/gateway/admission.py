@@ -12,7 +12,7 @@ from portal.core.records import record
 from portal.gateway import affinity, bounds, dispatch, model_card, models_api, policy, strict_json
 from portal.gateway.auth import Door
 from portal.gateway.bounds import Bound, PromptMeasure
-from portal.gateway.candidates import possible_prices
+from portal.gateway.candidates import possible_prices, usual_price
 from portal.gateway.contracts import KeyEntry, ModelEntry, PriceEntry, RequestFacts, Snapshot
 from portal.gateway.coverage import held_first
 from portal.gateway.dialects.base import Stamp
@@ -58,12 +58,14 @@ class Admission:
         now = clock.now()
         key = self.door.admit(exchange, snapshot, now=now.timestamp())
         raw = strict_json.parse_object(await exchange.read_body())
-        model, price = find_model(raw, snapshot, task=endpoint.task, now=now.timestamp())
+        at = now.timestamp()
+        model, public = find_model(raw, snapshot, task=endpoint.task, now=at)
+        price = usual_price(public, key=key, model=model, snapshot=snapshot, at=at)
         stamp = Stamp(exchange.request_id, int(now.timestamp()), self.currency)
         translation = endpoint.translate(raw, model, stamp)
         exchange.wording = translation.dialect
         policy.require(key, model=model, has_tools=translation.asked.has_tools)
-        prices = possible_prices(key=key, model=model, public=price, snapshot=snapshot, at=now.timestamp())
+        prices = possible_prices(key=key, model=model, usual=price, snapshot=snapshot, at=at)
         session = affinity.session_of(exchange.headers, raw)
         terms = Terms(key, model, price, now, prices, session)
         await self._admitted(exchange, endpoint, translation, terms, snapshot)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from portal.billing.rules.price_choice import in_force, payable
 from portal.gateway.affinity import NodeRing
 from portal.gateway.contracts import KeyEntry, ModelEntry, NodeEntry, PriceEntry, PrivateNode, Snapshot
 
@@ -13,7 +14,7 @@ _KEPT_TERMS: Final = 256
 
 @dataclass(slots=True, eq=False)
 class Wanted:
-    """What the request needs of a node. `price` is the public one of its model, `at` the moment that prices it."""
+    """What the request needs of a node. `price` is what the pool asks of its organization, `at` the moment of it."""
 
     key: KeyEntry
     model: ModelEntry
@@ -134,24 +135,29 @@ def request_refusal(node: NodeEntry, search: Search) -> str:
     return ""
 
 
-def private_price(row: PrivateNode, public: PriceEntry, *, at: float) -> PriceEntry | None:
+def private_price(row: PrivateNode, usual: PriceEntry, *, at: float) -> PriceEntry | None:
     """Return what the organization pays on its private node at `at`; None where it has not accepted that price."""
-    current: PriceEntry | None = None
-    for price in row.prices:
-        if price.effective_from <= at:
-            current = price
-    if current is None:
-        return public
-    return None if current.id in row.unaccepted else current
+    asked = in_force(row.prices, at=at)
+    if asked is not None and asked.id in row.unaccepted:
+        return None
+    return payable(public=usual, node=asked)
+
+
+def usual_price(
+    public: PriceEntry, *, key: KeyEntry, model: ModelEntry, snapshot: Snapshot, at: float
+) -> PriceEntry:
+    """Return what the key's organization pays in the public pool at `at`: what was agreed with it, else `public`."""
+    agreed = snapshot.own_prices.get((key.organization_id, model.id)) if snapshot.own_prices else None
+    return public if agreed is None else payable(public=public, own=in_force(agreed, at=at))
 
 
 def possible_prices(
-    *, key: KeyEntry, model: ModelEntry, public: PriceEntry, snapshot: Snapshot, at: float
+    *, key: KeyEntry, model: ModelEntry, usual: PriceEntry, snapshot: Snapshot, at: float
 ) -> list[PriceEntry]:
     """Return every price that a request of the key may be routed at; its hold covers the dearest."""
-    prices = [] if key.policy.is_private_only else [public]
+    prices = [] if key.policy.is_private_only else [usual]
     for row in snapshot.private_nodes.get((key.organization_id, model.id), ()):
-        price = private_price(row, public, at=at)
+        price = private_price(row, usual, at=at)
         if price is not None and price not in prices:
             prices.append(price)
-    return prices or [public]
+    return prices or [usual]

@@ -6,6 +6,7 @@ Everything here is in memory. The snapshot is replaced as a whole, its entries n
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
+from math import inf
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -78,7 +79,7 @@ class KeyEntry:
 
 @dataclass(frozen=True, slots=True)
 class PriceEntry:
-    """One price version: nano per million tokens and nano per request, from `effective_from` (Unix seconds)."""
+    """One price version: nano per million tokens and nano per request, between two moments (Unix seconds)."""
 
     id: int
     version: int
@@ -87,6 +88,7 @@ class PriceEntry:
     completion_nano_per_mtok: int
     request_nano: int
     effective_from: float
+    effective_until: float = inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +169,8 @@ class PrivateNode:
 class Snapshot:
     """All that a request needs to be admitted and routed. `keys` is by SHA-256 (32 bytes) of the full key text.
 
-    `nodes_by_model` has the public pool; `private_nodes` is by organization id and model id.
+    `nodes_by_model` has the public pool; `private_nodes` is by organization id and model id, and so is `own_prices`:
+    what was agreed with an organization in place of the public price.
     """
 
     keys: Mapping[bytes, KeyEntry]
@@ -175,6 +178,7 @@ class Snapshot:
     nodes: Mapping[int, NodeEntry]
     nodes_by_model: Mapping[int, tuple[NodeEntry, ...]]
     private_nodes: Mapping[tuple[int, int], tuple[PrivateNode, ...]] = field(default_factory=dict)
+    own_prices: Mapping[tuple[int, int], tuple[PriceEntry, ...]] = field(default_factory=dict)
 
 
 @record(frozen=True, slots=True)
@@ -278,7 +282,7 @@ class Attempt:
 
     @property
     def price(self) -> PriceEntry:
-        """What the attempt is billed at: its node's own price, else the public one that the request came with."""
+        """What the attempt is billed at: its node's own price, else the one that the request came with."""
         return self.node_price or self.facts.price
 
     def deliver(self, text: str, *, choice: int = 0) -> None:

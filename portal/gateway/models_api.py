@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
+from portal.billing.rules.price_choice import in_force
 from portal.core.money import decimal_text, per_token_text
 from portal.gateway import model_card, policy
-from portal.gateway.candidates import private_price
+from portal.gateway.candidates import private_price, usual_price
 from portal.gateway.contracts import KeyEntry, ModelEntry, NodeEntry, PriceEntry, Snapshot
 from portal.gateway.errors import INVALID_REQUEST, ApiError
 
@@ -14,11 +15,7 @@ _OFFERED: Final = frozenset({"active", "deprecated"})
 
 def price_now(model: ModelEntry, *, now: float) -> PriceEntry | None:
     """Return the price that holds at `now` (Unix seconds), None where the model has none yet."""
-    current = None
-    for price in model.prices:
-        if price.effective_from <= now:
-            current = price
-    return current
+    return in_force(model.prices, at=now)
 
 
 def listing(snapshot: Snapshot, key: KeyEntry, *, now: float) -> dict[str, Any]:
@@ -52,22 +49,25 @@ def find(model_id: str, snapshot: Snapshot, *, now: float) -> tuple[ModelEntry, 
 
 @dataclass(frozen=True, slots=True)
 class _Offer:
-    """What a key gets of a model: its nodes, the public price, and what its organization's private nodes cost."""
+    """What a key gets of a model: its nodes, the public price, what its organization pays in the public pool, and what
+    its private nodes cost."""
 
     nodes: list[NodeEntry]
     public: PriceEntry
+    usual: PriceEntry
     private: PriceEntry | None
 
 
 def _offer(model: ModelEntry, public: PriceEntry, snapshot: Snapshot, key: KeyEntry, *, now: float) -> _Offer:
+    usual = usual_price(public, key=key, model=model, snapshot=snapshot, at=now)
     rows = snapshot.private_nodes.get((key.organization_id, model.id), ())
-    priced = [(row.node, private_price(row, public, at=now)) for row in rows if _is_allowed(row.node, key)]
+    priced = [(row.node, private_price(row, usual, at=now)) for row in rows if _is_allowed(row.node, key)]
     usable = [(node, price) for node, price in priced if price is not None]
     nodes = [node for node, _ in usable]
     if not key.policy.is_private_only:
         nodes += [node for node in snapshot.nodes_by_model.get(model.id, ()) if _is_allowed(node, key)]
     dearest = max((price for _, price in usable), key=_dearness, default=None)
-    return _Offer(nodes, public, dearest)
+    return _Offer(nodes, public, usual, dearest)
 
 
 def _is_allowed(node: NodeEntry, key: KeyEntry) -> bool:
@@ -89,13 +89,16 @@ def _pricing(price: PriceEntry) -> dict[str, str]:
 
 
 def _entry(model: ModelEntry, offer: _Offer) -> dict[str, Any]:
-    """Describe the model; where the organization has private nodes theirs is its price, the public one beside it."""
+    """Describe the model; where the organization has private nodes theirs is its price, else what was agreed with it,
+    and the other prices stand beside it."""
     countries = sorted({node.country for node in offer.nodes if node.country})
     described = model_card.describe(model) | {
-        "pricing": _pricing(offer.private or offer.public),
+        "pricing": _pricing(offer.private or offer.usual),
         "datacenters": [{"country_code": country} for country in countries],
         "is_ready": any(node.tunnel is not None for node in offer.nodes),
     }
-    if offer.private is not None:
+    if offer.private is not None or offer.usual is not offer.public:
         described["public_pricing"] = _pricing(offer.public)
+    if offer.private is not None and offer.usual is not offer.public:
+        described["agreed_pricing"] = _pricing(offer.usual)
     return described

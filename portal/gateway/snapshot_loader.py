@@ -10,7 +10,7 @@ from portal.billing.selectors import for_gateway as prices
 from portal.catalog.models import CatalogModel
 from portal.catalog.selectors import for_gateway as models
 from portal.gateway import snapshot_nodes
-from portal.gateway.contracts import KeyEntry, ModelEntry, Snapshot
+from portal.gateway.contracts import KeyEntry, ModelEntry, PriceEntry, Snapshot
 from portal.gateway.snapshot_keys import KeySection
 from portal.nodes.selectors import for_gateway as nodes
 from portal.providers.selectors import for_gateway as providers
@@ -46,8 +46,9 @@ class SnapshotLoader:
             return
         versions = prices.prices_from(at=now)
         entries = {row.public_id: _model(row, versions.get(row.pk, [])) for row in models.offered_models()}
+        agreed = {whose: _entries(rows) for whose, rows in prices.own_prices_from(at=now).items()}
         self._models_digest = digest
-        self._snapshot = replace(self._snapshot, models=entries)
+        self._snapshot = replace(self._snapshot, models=entries, own_prices=agreed)
 
     def _read_nodes(self, now: datetime) -> None:
         digest = (
@@ -91,6 +92,10 @@ def _names(entry: KeyEntry) -> set[str | None]:
     return {entry.public_id, entry.organization, entry.project}
 
 
+def _entries(versions: list[PriceVersion]) -> tuple[PriceEntry, ...]:
+    return tuple(snapshot_nodes.price_entry(version) for version in versions)
+
+
 def _model(row: CatalogModel, versions: list[PriceVersion]) -> ModelEntry:
     return ModelEntry(
         id=row.pk,
@@ -110,7 +115,7 @@ def _model(row: CatalogModel, versions: list[PriceVersion]) -> ModelEntry:
         template_sha256=row.chat_template_id,
         created_at=row.created_at.timestamp(),
         deprecates_at=row.deprecates_at.timestamp() if row.deprecates_at else None,
-        prices=tuple(snapshot_nodes.price_entry(version) for version in versions),
+        prices=_entries(versions),
         task=row.task,
         embedding_dimensions=row.embedding_dimensions,
         caches_prefixes=row.engine_args.get("enable_prefix_caching", True) is not False,

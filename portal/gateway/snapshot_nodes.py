@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from math import inf
 from typing import Final
 
 from portal.billing.models import PriceVersion
 from portal.billing.rules import private_prices as price_rules
+from portal.billing.selectors.price_versions import until_of
 from portal.gateway.contracts import NodeEntry, PriceEntry, PrivateNode, TunnelEntry
 from portal.nodes.selectors.for_gateway import NodeRow
 from portal.providers.selectors.for_gateway import ProviderRow
@@ -77,6 +79,7 @@ def fleet(facts: Facts) -> Fleet:
 
 def price_entry(row: PriceVersion) -> PriceEntry:
     """Return a price version as routing and rating read it."""
+    until = until_of(row)
     return PriceEntry(
         id=row.pk,
         version=row.version,
@@ -85,6 +88,7 @@ def price_entry(row: PriceVersion) -> PriceEntry:
         completion_nano_per_mtok=row.completion_nano_per_mtok,
         request_nano=row.request_nano,
         effective_from=row.effective_from.timestamp(),
+        effective_until=inf if until is None else until.timestamp(),
     )
 
 

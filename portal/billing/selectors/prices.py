@@ -3,43 +3,62 @@
 from datetime import datetime
 
 from django.conf import settings
-from django.db.models import Q, QuerySet
+from django.db.models import F, Q, QuerySet
 
 from portal.billing.errors import PriceMissing
-from portal.billing.models import PriceVersion, ShareVersion
+from portal.billing.models import PriceVersion, ShareVersion, TierMembership
+from portal.billing.rules import shares
+from portal.billing.selectors.price_versions import PUBLIC, price_version, standing
 from portal.core.money import BPS
+
+version = price_version
 
 
 def price_at(*, model_id: int, at: datetime) -> PriceVersion:
     """Return the model's public price version in force at `at`. Raises PriceMissing."""
-    rows = PriceVersion.objects.filter(model_id=model_id, provider=None, effective_from__lte=at)
-    found = rows.order_by("-effective_from").first()
+    rows = standing().filter(PUBLIC, model_id=model_id, effective_from__lte=at)
+    found = rows.order_by("-effective_from", "-id").first()
     if found is None:
         raise PriceMissing(f"model {model_id} has no price at {at.isoformat()}", fix="set a price for it")
     return found
 
 
 def share_at(*, provider_id: int | None, at: datetime) -> int:
-    """Return the provider's share in basis points at `at`: its own, else the pool's default, else the settings'."""
+    """Return the provider's share in basis points at `at`; without a provider that of one who has neither own nor tier."""
+    return share_in_force(provider_id=provider_id, at=at).bps
+
+
+def share_in_force(*, provider_id: int | None, at: datetime) -> shares.Share:
+    """Return the share that holds at `at` and where it comes from: the provider's own, its tier, the pool's default."""
     past = ShareVersion.objects.filter(effective_from__lte=at).order_by("-effective_from", "-id")
-    own = past.filter(provider_id=provider_id).first() if provider_id is not None else None
-    found = own or past.filter(provider=None).first()
-    return found.share_bps if found else BPS - int(settings.PLATFORM_FEE_BPS)
+    own = tier = None
+    if provider_id is not None:
+        own = past.filter(provider_id=provider_id).first()
+        member = TierMembership.objects.filter(provider_id=provider_id, effective_from__lte=at)
+        place = member.order_by("-effective_from", "-id").first()
+        tier = past.filter(tier=place.tier_id).first() if place is not None and place.tier_id is not None else None
+    usual = past.filter(provider=None, tier=None).first()
+    return shares.share_of(
+        own=own.share_bps if own else None,
+        tier=tier.share_bps if tier else None,
+        default=default_bps() if usual is None or usual.share_bps is None else usual.share_bps,
+    )
+
+
+def default_bps() -> int:
+    """Return the share of the settings, which holds where the operator has set none."""
+    return BPS - int(settings.PLATFORM_FEE_BPS)
 
 
 def price_history(*, model_id: int, provider_id: int | None = None, limit: int = 100) -> QuerySet[PriceVersion]:
-    """Return the model's public price versions, or the provider's private ones, newest first."""
-    return PriceVersion.objects.filter(_scope(provider_id), model_id=model_id).order_by("-effective_from")[:limit]
+    """Return the model's public price versions, or the provider's private ones, newest first; canceled ones too."""
+    rows = PriceVersion.objects.filter(_scope(provider_id), model_id=model_id).select_related("end")
+    return rows.order_by("-effective_from", "-id")[:limit]
 
 
-def share_history(*, limit: int = 100) -> QuerySet[ShareVersion]:
-    """Return share versions of all providers and the pool, newest first."""
-    return ShareVersion.objects.select_related("provider").order_by("-effective_from", "-id")[:limit]
-
-
-def version(*, price_version_id: int) -> PriceVersion | None:
-    """Return one price version."""
-    return PriceVersion.objects.filter(pk=price_version_id).first()
+def public_history(*, model_id: int, limit: int = 100) -> QuerySet[PriceVersion]:
+    """Return the model's public price versions that hold at some time, newest first."""
+    return standing().filter(PUBLIC, model_id=model_id).order_by("-effective_from", "-id")[:limit]
 
 
 def private_history(*, model_id: int, limit: int = 100) -> QuerySet[PriceVersion]:
@@ -50,25 +69,44 @@ def private_history(*, model_id: int, limit: int = 100) -> QuerySet[PriceVersion
 
 def prices_at(*, at: datetime, provider_id: int | None = None) -> dict[int, PriceVersion]:
     """Return every model's public price version in force at `at`, or the provider's private one, by model id."""
-    rows = PriceVersion.objects.filter(_scope(provider_id), effective_from__lte=at)
-    rows = rows.order_by("model_id", "-effective_from")
+    rows = standing().filter(_scope(provider_id), effective_from__lte=at)
+    rows = rows.order_by("model_id", "-effective_from", "-id")
     return {row.model_id: row for row in rows.distinct("model_id")}
 
 
 def all_upcoming(*, now: datetime, limit: int = 100) -> QuerySet[PriceVersion]:
     """Return public price versions that are not in force yet, soonest first."""
-    rows = PriceVersion.objects.filter(effective_from__gt=now, provider=None).select_related("model")
+    rows = standing().filter(PUBLIC, effective_from__gt=now).select_related("model")
     return rows.order_by("effective_from", "id")[:limit]
+
+
+def own_upcoming(*, organization_id: int, now: datetime, limit: int = 100) -> QuerySet[PriceVersion]:
+    """Return what was agreed with the organization and is not in force yet, soonest first."""
+    rows = standing().filter(organization=organization_id, effective_from__gt=now).select_related("model")
+    return rows.order_by("effective_from", "id")[:limit]
+
+
+def own_prices_at(*, organization_id: int, at: datetime) -> dict[int, PriceVersion]:
+    """Return by model id what is agreed with the organization and in force at `at`."""
+    rows = standing().filter(organization=organization_id, effective_from__lte=at).select_related("model")
+    newest = rows.order_by("model_id", "-effective_from", "-id").distinct("model_id")
+    return {row.model_id: row for row in newest if row.until is None or row.until > at}
+
+
+def overrides(*, limit: int = 200) -> QuerySet[PriceVersion]:
+    """Return what was agreed with organizations, newest first; canceled and ended ones too."""
+    rows = PriceVersion.objects.exclude(organization=None).select_related("organization", "model", "end")
+    return rows.order_by("-effective_from", "-id")[:limit]
 
 
 def private_prices(*, provider_id: int) -> dict[int, list[PriceVersion]]:
     """Return by model all versions of the provider's private prices, in the order in which they take effect."""
     found: dict[int, list[PriceVersion]] = {}
-    for row in PriceVersion.objects.filter(provider_id=provider_id).order_by("model_id", "effective_from"):
+    for row in standing().filter(provider_id=provider_id).order_by("model_id", "effective_from", F("id")):
         found.setdefault(row.model_id, []).append(row)
     return found
 
 
 def _scope(provider_id: int | None) -> Q:
-    """Return what tells public versions, without a provider, from the private ones of a provider."""
-    return Q(provider=None) if provider_id is None else Q(provider_id=provider_id)
+    """Return what tells public versions from the private ones of a provider."""
+    return PUBLIC if provider_id is None else Q(provider_id=provider_id)
