@@ -11,6 +11,7 @@ from portal.billing.services import (
     maturity,
     posting,
     reconcile,
+    reserve,
     retention,
     spend_watch,
     statements,
@@ -32,8 +33,10 @@ def post_usage(**_: object) -> None:
 
 @shared_task(name="billing.mature_earnings", acks_late=True)
 def mature_earnings(**_: object) -> None:
-    """Make earnings available whose time has come."""
-    maturity.mature(now=clock.now())
+    """Make earnings available whose time has come, and what of them was kept back long enough."""
+    now = clock.now()
+    maturity.mature(now=now)
+    reserve.release_due(now=now)
 
 
 @shared_task(name="billing.freeze_statements", acks_late=True)

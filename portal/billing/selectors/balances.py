@@ -43,13 +43,16 @@ class CustomerBalance:
 
 @dataclass(frozen=True, slots=True)
 class ProviderBalance:
-    """What a provider has: maturing, ready to be paid, on its way, owed back to the pool, and held until identified."""
+    """What a provider has: maturing, ready to be paid, on its way, owed back to the pool, held until identified,
+    and kept back in the rolling reserve.
+    """
 
     pending_nano: int
     available_nano: int
     clearing_nano: int
     debt_nano: int
     held_nano: int = 0
+    reserve_nano: int = 0
 
 
 def balance_of(row: LedgerAccount) -> int:
@@ -114,6 +117,7 @@ def provider_balance(*, provider: str) -> ProviderBalance:
         available_nano=_of(rows, Kind.PROVIDER_AVAILABLE),
         clearing_nano=_of(rows, Kind.PAYOUT_CLEARING),
         debt_nano=_of(rows, Kind.PROVIDER_RECEIVABLE),
+        reserve_nano=_of(rows, Kind.PROVIDER_RESERVE),
         held_nano=_of(rows, Kind.PROVIDER_HELD),
     )
 

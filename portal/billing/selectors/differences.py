@@ -251,7 +251,7 @@ EARNINGS = (
         f"""
         SELECT account.code, coalesce(due.amount, 0)::text, (sums.credits - sums.debits)::text
         FROM ({_SUMS}) sums JOIN billing_ledgeraccount account USING (id)
-        LEFT JOIN (SELECT provider, sum(amount_nano) AS amount FROM billing_earningmaturity
+        LEFT JOIN (SELECT provider, sum(amount_nano - clawed_nano) AS amount FROM billing_earningmaturity
             WHERE matured_tx_id IS NULL GROUP BY 1) due ON due.provider = account.owner
         WHERE account.kind = 'provider_pending' AND sums.credits - sums.debits <> coalesce(due.amount, 0)
         """,
@@ -281,12 +281,60 @@ EARNINGS = (
         "matured_differs_from_ledger",
         """
         SELECT tx.idempotency_key, matured.amount::text, coalesce(moved.amount, 0)::text
-        FROM (SELECT matured_tx_id, sum(amount_nano) AS amount FROM billing_earningmaturity
-            WHERE matured_tx_id IS NOT NULL GROUP BY 1) matured
+        FROM (SELECT matured_tx_id, sum(amount_nano - clawed_nano) AS amount FROM billing_earningmaturity
+            WHERE matured_tx_id IS NOT NULL AND amount_nano > clawed_nano GROUP BY 1) matured
         JOIN billing_ledgertx tx ON tx.id = matured.matured_tx_id
         LEFT JOIN (SELECT tx_id, sum(amount) AS amount FROM billing_ledgertransfer GROUP BY 1) moved
             ON moved.tx_id = tx.id
         WHERE matured.amount <> coalesce(moved.amount, 0)
+        """,
+    ),
+    Check(
+        "reserve_differs_from_parts",
+        f"""
+        SELECT account.code, coalesce(kept.amount, 0)::text, (sums.credits - sums.debits)::text
+        FROM ({_SUMS}) sums JOIN billing_ledgeraccount account USING (id)
+        LEFT JOIN (SELECT provider, sum(amount_nano - clawed_nano) AS amount FROM billing_reservedearning
+            WHERE released_tx_id IS NULL GROUP BY 1) kept ON kept.provider = account.owner
+        WHERE account.kind = 'provider_reserve' AND sums.credits - sums.debits <> coalesce(kept.amount, 0)
+        """,
+    ),
+    Check(
+        "reserve_kept_differs_from_ledger",
+        """
+        SELECT tx.idempotency_key, coalesce(kept.amount, 0)::text, moved.amount::text
+        FROM (SELECT part.tx_id, sum(part.amount) AS amount FROM billing_ledgertransfer part
+            JOIN billing_ledgeraccount account ON account.id = part.credit_account_id
+            WHERE account.kind = 'provider_reserve' GROUP BY 1) moved
+        JOIN billing_ledgertx tx ON tx.id = moved.tx_id
+        LEFT JOIN (SELECT tx_id, sum(amount_nano) AS amount FROM billing_reservedearning GROUP BY 1) kept
+            ON kept.tx_id = tx.id
+        WHERE moved.amount <> coalesce(kept.amount, 0)
+        """,
+    ),
+    Check(
+        "clawed_differs_from_adjustments",
+        """
+        SELECT provider.public_id, taken.pending || '/' || taken.reserve,
+            coalesce(early.clawed, 0) || '/' || coalesce(kept.clawed, 0)
+        FROM providers_provider provider
+        JOIN (SELECT provider_id, sum(from_pending_nano) AS pending, sum(from_reserve_nano) AS reserve
+            FROM billing_provideradjustment WHERE state = 'booked' GROUP BY 1) taken ON taken.provider_id = provider.id
+        LEFT JOIN (SELECT provider, sum(clawed_nano) AS clawed FROM billing_earningmaturity GROUP BY 1) early
+            ON early.provider = provider.public_id
+        LEFT JOIN (SELECT provider, sum(clawed_nano) AS clawed FROM billing_reservedearning GROUP BY 1) kept
+            ON kept.provider = provider.public_id
+        WHERE taken.pending <> coalesce(early.clawed, 0) OR taken.reserve <> coalesce(kept.clawed, 0)
+        """,
+    ),
+    Check(
+        "adjustment_differs_from_ledger",
+        """
+        SELECT adjustment.public_id, adjustment.amount_nano::text, coalesce(sum(part.amount), 0)::text
+        FROM billing_provideradjustment adjustment
+        LEFT JOIN billing_ledgertransfer part ON part.tx_id = adjustment.tx_id
+        WHERE adjustment.state = 'booked'
+        GROUP BY adjustment.id HAVING adjustment.amount_nano <> coalesce(sum(part.amount), 0)
         """,
     ),
     Check(

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 
-from django.db.models import QuerySet, Sum
+from django.db.models import F, QuerySet, Sum
 
-from portal.billing.models import EarningDay, EarningMaturity, LedgerTransfer, UsagePosting
+from portal.billing.models import EarningDay, EarningMaturity, LedgerTransfer, ReservedEarning, UsagePosting
 from portal.billing.rules import accounts as chart
 from portal.billing.rules.accounts import Kind
 from portal.billing.selectors import prices
@@ -107,10 +107,21 @@ def maturing(*, provider: str, limit: int = 60) -> list[Maturing]:
     rows = (
         EarningMaturity.objects.filter(provider=provider, matured_tx=None)
         .values("matures_at__date")
-        .annotate(amount=Sum("amount_nano"))
+        .annotate(amount=Sum(F("amount_nano") - F("clawed_nano")))
         .order_by("matures_at__date")[:limit]
     )
     return [Maturing(day=row["matures_at__date"], amount_nano=int(row["amount"])) for row in rows]
+
+
+def kept_back(*, provider: str, limit: int = 60) -> list[Maturing]:
+    """Return which part of the reserve is released on which UTC day, soonest first."""
+    rows = (
+        ReservedEarning.objects.filter(provider=provider, released_tx=None)
+        .values("release_at__date")
+        .annotate(amount=Sum(F("amount_nano") - F("clawed_nano")))
+        .order_by("release_at__date")[:limit]
+    )
+    return [Maturing(day=row["release_at__date"], amount_nano=int(row["amount"])) for row in rows]
 
 
 def paid_out(*, provider: str) -> int:

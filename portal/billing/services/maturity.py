@@ -11,7 +11,10 @@ from django.db import transaction
 from portal.audit.services import SYSTEM_ACTOR
 from portal.billing.errors import BelowFloor
 from portal.billing.models import EarningMaturity
-from portal.billing.services import ledger, templates
+from portal.billing.rules import trust_tiers
+from portal.billing.selectors import provider_tiers
+from portal.billing.selectors.provider_tiers import Standing
+from portal.billing.services import ledger, netting, reserve, templates
 
 log = logging.getLogger(__name__)
 
@@ -29,33 +32,41 @@ def mature(*, now: datetime, limit: int = 1000) -> int:
             .order_by("matures_at", "id")[:limit]
         )
         due.sort(key=lambda row: (row.provider, row.pk))
+        standings = provider_tiers.standings_by_id({row.provider for row in due}, now=now)
         return sum(
-            _mature_provider(provider, list(rows), now) for provider, rows in groupby(due, key=lambda row: row.provider)
+            _mature_provider(list(rows), standings.get(provider), now)
+            for provider, rows in groupby(due, key=lambda row: row.provider)
         )
 
 
-def _mature_provider(provider: str, rows: list[EarningMaturity], now: datetime) -> int:
+def _mature_provider(rows: list[EarningMaturity], standing: Standing | None, now: datetime) -> int:
     try:
         with transaction.atomic():
-            _post(provider, rows, now)
+            _post(rows, standing.reserve_bps if standing else 0, now)
     except BelowFloor as error:
-        log.error("billing.maturity_blocked", extra={"provider": provider, "reason": error.message})  # noqa: TRY400  the message says it all
+        log.error("billing.maturity_blocked", extra={"provider": rows[0].provider, "reason": error.message})  # noqa: TRY400  the message says it all
         return 0
     return len(rows)
 
 
-def _post(provider: str, rows: list[EarningMaturity], now: datetime) -> None:
+def _post(rows: list[EarningMaturity], reserve_bps: int, now: datetime) -> None:
+    """Book one provider's due earnings: a part into the reserve, the rest available, and from that its debt."""
+    provider, amount = rows[0].provider, sum(row.left_nano for row in rows)
+    reserve_nano = trust_tiers.reserve_nano(amount, bps=reserve_bps)
     digest = hashlib.sha256(",".join(str(row.pk) for row in rows).encode()).hexdigest()
     tx = ledger.post(
         kind="maturity",
         key=f"maturity:{digest}",
         source_type="maturities",
         source_id=digest,
-        transfers=templates.maturity(
-            provider=provider, amount=sum(row.amount_nano for row in rows), currency=settings.CURRENCY
+        transfers=templates.maturity_with_reserve(
+            provider=provider, amount=amount, reserve=reserve_nano, currency=settings.CURRENCY
         ),
         actor=SYSTEM_ACTOR,
         now=now,
         note=f"{len(rows)} earnings",
     )
     EarningMaturity.objects.filter(pk__in=[row.pk for row in rows]).update(matured_tx=tx)
+    if reserve_nano:
+        reserve.keep(tx=tx, provider=provider, amount_nano=reserve_nano, now=now)
+    netting.net_debt(provider=provider, cause=str(tx.pk), now=now)

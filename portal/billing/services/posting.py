@@ -28,7 +28,8 @@ from portal.billing.rules import accounts as chart
 from portal.billing.rules import batches, maturity, parties
 from portal.billing.rules.accounts import Kind
 from portal.billing.rules.batches import Batch, Line, RecordKey
-from portal.billing.selectors import balances, unposted
+from portal.billing.selectors import balances, provider_tiers, unposted
+from portal.billing.selectors.provider_tiers import Standing
 from portal.billing.services import budgets, leases, ledger, rollups, templates
 from portal.metering.models import UsageQueue, UsageRecord
 from portal.providers.models import Provider, ProviderKind
@@ -62,6 +63,7 @@ class _World:
     providers: dict[int, Provider]
     organizations: dict[int, str]
     first_payments: dict[int, datetime]
+    standings: dict[str, Standing]
 
 
 def post_usage(*, now: datetime, limit: int = 2000) -> Posted:
@@ -73,7 +75,7 @@ def post_usage(*, now: datetime, limit: int = 2000) -> Posted:
         locks.open_periods()
         known = unposted.posted(unposted.key_of(ticket) for ticket in tickets)
         records = unposted.records({unposted.key_of(ticket) for ticket in tickets} - known)
-        world = _load(records)
+        world = _load(records, now)
         refused = _refusals(records, world)
         sound = [record for record in records if unposted.key_of(record) not in refused]
         result = _book(sound, world, now)
@@ -100,15 +102,17 @@ def post_all(*, now: datetime, limit: int = 2000, rounds: int = 40) -> Posted:
     return total
 
 
-def _load(records: list[UsageRecord]) -> _World:
+def _load(records: list[UsageRecord], now: datetime) -> _World:
     held = locks.credit_leases(lease_id for record in records for lease_id in record.lease_ids)
     organization_ids = {record.organization_id for record in records}
+    providers = unposted.providers(record.provider_id for record in records)
     return _World(
         leases=held,
         budget_leases=locks.budget_leases(lease_id for record in records for lease_id in record.budget_lease_ids),
-        providers=unposted.providers(record.provider_id for record in records),
+        providers=providers,
         organizations=unposted.organizations(organization_ids),
         first_payments=unposted.first_payments(organization_ids),
+        standings=provider_tiers.standings(providers.values(), now=now),
     )
 
 
@@ -248,6 +252,10 @@ class _Purse:
             first_paid_at=self.world.first_payments.get(batch.organization_id),
         )
 
+    def hold_days(self, batch: Batch) -> int:
+        """Return how long the batch's provider waits, by its trust tier."""
+        return self.world.standings[self.world.providers[batch.provider_id].public_id].hold_days
+
     def _take(self, account_id: int, nano: int) -> int:
         covered = max(0, min(nano, self.free[account_id]))
         self.free[account_id] -= covered
@@ -278,7 +286,7 @@ def _earning(batch: Batch, purse: _Purse) -> dict[str, Any]:
         "provider": purse.world.providers[batch.provider_id].public_id,
         "amount_nano": batch.provider_nano,
         "matures_at": maturity.matures_at(
-            delivered_at=batch.delivered_at, hold_days=settings.PAYOUT_HOLD_DAYS, facts=purse.facts(batch)
+            delivered_at=batch.delivered_at, hold_days=purse.hold_days(batch), facts=purse.facts(batch)
         ),
     }
 

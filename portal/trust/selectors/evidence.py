@@ -1,5 +1,6 @@
 """Evidence against nodes, as the pages of the operator and of the provider show it."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -45,6 +46,19 @@ def distrusted(*, now: datetime) -> frozenset[int]:
         .order_by("node_id")
     )
     return frozenset(row["node_id"] for row in rows if evidence.is_distrusted(hostile_hours=row["hours"]))
+
+
+def hostile_hours(*, providers: Iterable[int], since: datetime) -> dict[int, int]:
+    """Return of each of these providers in how many hours since then its nodes broke hostile rules, where any did."""
+    rows = (
+        NodeEvidence.objects.filter(
+            node__provider__in=set(providers), hour__gte=evidence.hour_of(since), rule__in=evidence.HOSTILE
+        )
+        .values("node__provider_id")
+        .annotate(hours=Count("id"))
+        .order_by("node__provider_id")
+    )
+    return {row["node__provider_id"]: row["hours"] for row in rows}
 
 
 def _row(row: NodeEvidence, *, with_facts: bool) -> EvidenceRow:
