@@ -29,6 +29,22 @@ class PaymentRejected(PaymentError):
     code = "payment_rejected"
 
 
+class CardDeclined(PaymentRejected):
+    """The card was refused; `stripe_code` may be `authentication_required`. `payment` names the failed payment."""
+
+    code = "card_declined"
+
+    def __init__(self, message: str, *, stripe_code: str, decline_code: str = "", payment: str = "") -> None:
+        super().__init__(message, stripe_code=stripe_code)
+        self.decline_code = decline_code
+        self.payment = payment
+
+    @property
+    def needs_owner(self) -> bool:
+        """Tell whether the card's owner has to confirm the payment on a page."""
+        return self.stripe_code == "authentication_required"
+
+
 class InsufficientFunds(PaymentRejected):
     """The platform's available balance at Stripe does not cover the transfer."""
 

@@ -1,123 +1,72 @@
-"""Turns Stripe's objects into ours. Absent fields read as empty: v2 leaves out what was not asked for."""
+"""Turns Stripe's objects about providers' money and the platform's own books into ours."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 
-from portal.integrations.stripe_types import Account, Balance, BankPayout, Checkout, Movement, Requirement, Transfer
-
-Body = Mapping[str, object]
-
-
-def _at(body: object, *path: str) -> object:
-    for step in path:
-        if not isinstance(body, Mapping):
-            return None
-        body = body.get(step)
-    return body
+from portal.integrations.stripe_book_types import Balance, EventDestination, Movement, Platform, WebhookEndpoint
+from portal.integrations.stripe_fields import Body, at, ident, is_true, items, moment, names, number, seconds, text
+from portal.integrations.stripe_types import Account, BankPayout, Requirement, Transfer
 
 
-def _text(body: object, *path: str) -> str:
-    value = _at(body, *path)
-    return value if isinstance(value, str) else ""
-
-
-def _number(body: object, *path: str) -> int:
-    value = _at(body, *path)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{'.'.join(path)} is not a whole number")
-    return value
-
-
-def _items(body: object, *path: str) -> list[object]:
-    value = _at(body, *path)
-    return value if isinstance(value, list) else []
-
-
-def _id(body: object, *path: str) -> str:
-    """Return the id of a field that is either the id or, expanded, the object."""
-    value = _at(body, *path)
-    return value if isinstance(value, str) else _text(value, "id")
-
-
-def _seconds(body: object, *path: str) -> datetime:
-    return datetime.fromtimestamp(_number(body, *path), UTC)
-
-
-def _moment(text: str) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None
-
-
-def checkout(body: Body) -> Checkout:
-    """Read a Checkout session whose payment was expanded down to the balance transaction."""
-    booked = _at(body, "payment_intent", "latest_charge", "balance_transaction")
-    return Checkout(
-        id=_text(body, "id"),
-        url=_text(body, "url"),
-        status=_text(body, "status"),
-        payment_status=_text(body, "payment_status"),
-        amount_minor=_number(body, "amount_total"),
-        currency=_text(body, "currency"),
-        customer=_id(body, "customer"),
-        reference=_text(body, "client_reference_id"),
-        payment_intent=_id(body, "payment_intent"),
-        is_live=_at(body, "livemode") is True,
-        fee_minor=_number(booked, "fee") if isinstance(booked, Mapping) else None,
-        fee_currency=_text(booked, "currency"),
-        failure=_text(body, "payment_intent", "last_payment_error", "code"),
-    )
-
-
-def account(body: Body) -> Account:
+def account(body: Body, *, bank_fingerprint: str = "") -> Account:
     """Read a v2 account with its recipient configuration and requirements."""
-    capabilities = _at(body, "configuration", "recipient", "capabilities", "stripe_balance")
-    details = _items(capabilities, "stripe_transfers", "status_details")
+    capabilities = at(body, "configuration", "recipient", "capabilities", "stripe_balance")
+    details = items(capabilities, "stripe_transfers", "status_details")
     detail = details[0] if details else None
     return Account(
-        id=_text(body, "id"),
-        is_closed=_at(body, "closed") is True,
-        is_live=_at(body, "livemode") is True,
-        country=_text(body, "identity", "country").upper(),
-        transfers_status=_text(capabilities, "stripe_transfers", "status"),
-        transfers_code=_text(detail, "code"),
-        transfers_resolution=_text(detail, "resolution"),
-        bank_payouts_status=_text(capabilities, "payouts", "status"),
-        requirements=tuple(_requirement(entry) for entry in _items(body, "requirements", "entries")),
-        due_at=_moment(_text(body, "requirements", "summary", "minimum_deadline", "time")),
+        id=text(body, "id"),
+        is_closed=is_true(body, "closed"),
+        is_live=is_true(body, "livemode"),
+        country=text(body, "identity", "country").upper(),
+        transfers_status=text(capabilities, "stripe_transfers", "status"),
+        transfers_code=text(detail, "code"),
+        transfers_resolution=text(detail, "resolution"),
+        bank_payouts_status=text(capabilities, "payouts", "status"),
+        requirements=tuple(_requirement(entry) for entry in items(body, "requirements", "entries")),
+        due_at=moment(text(body, "requirements", "summary", "minimum_deadline", "time")),
+        currency=text(body, "defaults", "currency"),
+        bank_fingerprint=bank_fingerprint,
     )
 
 
 def _requirement(entry: object) -> Requirement:
     return Requirement(
-        description=_text(entry, "description"),
-        awaiting=_text(entry, "awaiting_action_from"),
-        deadline_status=_text(entry, "minimum_deadline", "status"),
+        description=text(entry, "description"),
+        awaiting=text(entry, "awaiting_action_from"),
+        deadline_status=text(entry, "minimum_deadline", "status"),
     )
 
 
-def transfer(body: Body) -> Transfer:
+def bank_fingerprint(banks: Sequence[Body]) -> str:
+    """Return the fingerprint of the bank account that is paid, empty where none was named."""
+    chosen = [bank for bank in banks if is_true(bank, "default_for_currency")] or list(banks)
+    return text(chosen[0], "fingerprint") if chosen else ""
+
+
+def transfer(body: object) -> Transfer:
     """Read a transfer."""
     return Transfer(
-        id=_text(body, "id"),
-        amount_minor=_number(body, "amount"),
-        reversed_minor=_number(body, "amount_reversed"),
-        currency=_text(body, "currency"),
-        destination=_id(body, "destination"),
-        group=_text(body, "transfer_group"),
-        is_live=_at(body, "livemode") is True,
-        created_at=_seconds(body, "created"),
+        id=text(body, "id"),
+        amount_minor=number(body, "amount"),
+        reversed_minor=number(body, "amount_reversed"),
+        currency=text(body, "currency"),
+        destination=ident(body, "destination"),
+        group=text(body, "transfer_group"),
+        is_live=is_true(body, "livemode"),
+        created_at=seconds(body, "created"),
+        reference=text(body, "metadata", "payout"),
     )
 
 
 def bank_payout(body: Body, *, carried: Sequence[Body]) -> BankPayout:
     """Read a connected account's payout and the balance transactions that it carried, their sources expanded."""
-    transfers = (_id(line, "source", "source_transfer") for line in carried)
+    transfers = (ident(line, "source", "source_transfer") for line in carried)
     return BankPayout(
-        id=_text(body, "id"),
-        status=_text(body, "status"),
-        amount_minor=_number(body, "amount"),
-        currency=_text(body, "currency"),
-        arrives_at=_seconds(body, "arrival_date"),
-        failure=_text(body, "failure_code"),
+        id=text(body, "id"),
+        status=text(body, "status"),
+        amount_minor=number(body, "amount"),
+        currency=text(body, "currency"),
+        arrives_at=seconds(body, "arrival_date"),
+        failure=text(body, "failure_code"),
         transfers=tuple(transfer for transfer in transfers if transfer),
     )
 
@@ -126,8 +75,8 @@ def balances(body: Body) -> list[Balance]:
     """Read a balance, one line a currency."""
     amounts: dict[str, dict[str, int]] = {}
     for kind in ("available", "pending"):
-        for line in _items(body, kind):
-            amounts.setdefault(_text(line, "currency"), {})[kind] = _number(line, "amount")
+        for line in items(body, kind):
+            amounts.setdefault(text(line, "currency"), {})[kind] = number(line, "amount")
     return [
         Balance(currency=currency, available_minor=found.get("available", 0), pending_minor=found.get("pending", 0))
         for currency, found in sorted(amounts.items())
@@ -137,20 +86,50 @@ def balances(body: Body) -> list[Balance]:
 def movement(body: Body) -> Movement:
     """Read one balance transaction."""
     return Movement(
-        id=_text(body, "id"),
-        type=_text(body, "type"),
-        amount_minor=_number(body, "amount"),
-        fee_minor=_number(body, "fee"),
-        net_minor=_number(body, "net"),
-        currency=_text(body, "currency"),
-        source=_id(body, "source"),
-        created_at=_seconds(body, "created"),
+        id=text(body, "id"),
+        type=text(body, "type"),
+        amount_minor=number(body, "amount"),
+        fee_minor=number(body, "fee"),
+        net_minor=number(body, "net"),
+        currency=text(body, "currency"),
+        source=ident(body, "source"),
+        created_at=seconds(body, "created"),
     )
 
 
-def minimum_balances(body: Body) -> tuple[str, dict[str, int]]:
-    """Read the balance settings: how often the platform is paid out, and what stays behind by currency."""
-    payouts = _at(body, "payments", "payouts")
-    kept = _at(payouts, "minimum_balance_by_currency")
-    amounts = {str(name): int(amount) for name, amount in kept.items()} if isinstance(kept, Mapping) else {}
-    return _text(payouts, "schedule", "interval"), amounts
+def platform(body: Body, *, settings: Body) -> Platform:
+    """Read the operator's own account and its balance settings."""
+    payouts = at(settings, "payments", "payouts")
+    kept = at(payouts, "minimum_balance_by_currency")
+    return Platform(
+        id=text(body, "id"),
+        country=text(body, "country").upper(),
+        default_currency=text(body, "default_currency"),
+        charges_enabled=is_true(body, "charges_enabled"),
+        payouts_enabled=is_true(body, "payouts_enabled"),
+        payout_interval=text(payouts, "schedule", "interval"),
+        minimum_balance_minor={str(name): int(kept[name]) for name in kept} if isinstance(kept, Mapping) else {},
+    )
+
+
+def webhook_endpoint(body: Body) -> WebhookEndpoint:
+    """Read a webhook endpoint; one for connected accounts names the Connect application."""
+    return WebhookEndpoint(
+        id=text(body, "id"),
+        url=text(body, "url"),
+        events=names(body, "enabled_events"),
+        api_version=text(body, "api_version"),
+        is_enabled=text(body, "status") == "enabled",
+        is_connect=bool(text(body, "application")),
+    )
+
+
+def event_destination(body: Body) -> EventDestination:
+    """Read an event destination with its URL included."""
+    return EventDestination(
+        id=text(body, "id"),
+        url=text(body, "webhook_endpoint", "url"),
+        events=names(body, "enabled_events"),
+        payload=text(body, "event_payload"),
+        is_enabled=text(body, "status") == "enabled",
+    )

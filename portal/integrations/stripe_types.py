@@ -1,50 +1,58 @@
 """What the rooms say to Stripe and hear from it, without a word of the vendor's SDK."""
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from portal.integrations.stripe_book_types import (
+    Balance,
+    Event,
+    EventDestination,
+    Movement,
+    Platform,
+    WebhookEndpoint,
+)
+from portal.integrations.stripe_payment_types import (
+    Checkout,
+    CheckoutOrder,
+    CustomerOrder,
+    Dispute,
+    DisputeEvidence,
+    FraudWarning,
+    Payment,
+    PaymentOrder,
+    Refund,
+    RefundOrder,
+    SavedCard,
+)
 
-@dataclass(frozen=True, slots=True)
-class CustomerOrder:
-    """Who buys; every field is frozen in our row, so that a repeated call is the same call."""
-
-    organization: str
-    name: str
-    email: str
-
-
-@dataclass(frozen=True, slots=True)
-class CheckoutOrder:
-    """One purchase of credit on Stripe's hosted page."""
-
-    topup: str
-    organization: str
-    customer: str
-    amount_minor: int
-    currency: str
-    product_name: str
-    success_url: str
-    cancel_url: str
-
-
-@dataclass(frozen=True, slots=True)
-class Checkout:
-    """A Checkout session as Stripe has it now; fee fields are None until Stripe has booked the charge."""
-
-    id: str
-    url: str
-    status: str
-    payment_status: str
-    amount_minor: int
-    currency: str
-    customer: str
-    reference: str
-    payment_intent: str
-    is_live: bool
-    fee_minor: int | None = None
-    fee_currency: str = ""
-    failure: str = ""
+__all__ = [
+    "Account",
+    "AccountOrder",
+    "Balance",
+    "BankPayout",
+    "Checkout",
+    "CheckoutOrder",
+    "CustomerOrder",
+    "Dispute",
+    "DisputeEvidence",
+    "Event",
+    "EventDestination",
+    "FraudWarning",
+    "Movement",
+    "Payment",
+    "PaymentOrder",
+    "Payments",
+    "Platform",
+    "Refund",
+    "RefundOrder",
+    "Requirement",
+    "SavedCard",
+    "Transfer",
+    "TransferOrder",
+    "WebhookEndpoint",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +76,11 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A provider's account as Stripe has it now."""
+    """A provider's account as Stripe has it now.
+
+    `currency` is what its bank takes; `bank_fingerprint` is the same for one bank account at every provider. Both are
+    empty until the owner has named a bank.
+    """
 
     id: str
     is_closed: bool
@@ -80,6 +92,8 @@ class Account:
     bank_payouts_status: str
     requirements: tuple[Requirement, ...] = ()
     due_at: datetime | None = None
+    currency: str = ""
+    bank_fingerprint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +110,7 @@ class TransferOrder:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """A transfer as Stripe has it now."""
+    """A transfer as Stripe has it now; `reference` is our payout's public id."""
 
     id: str
     amount_minor: int
@@ -106,6 +120,7 @@ class Transfer:
     group: str
     is_live: bool
     created_at: datetime
+    reference: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,58 +136,10 @@ class BankPayout:
     transfers: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Balance:
-    """What lies at Stripe in one currency."""
-
-    currency: str
-    available_minor: int
-    pending_minor: int
-
-
-@dataclass(frozen=True, slots=True)
-class Movement:
-    """One balance transaction: a line of Stripe's own books."""
-
-    id: str
-    type: str
-    amount_minor: int
-    fee_minor: int
-    net_minor: int
-    currency: str
-    source: str
-    created_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Platform:
-    """The operator's own Stripe account, as far as this software depends on it."""
-
-    id: str
-    country: str
-    default_currency: str
-    charges_enabled: bool
-    payouts_enabled: bool
-    payout_interval: str
-    minimum_balance_minor: dict[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """A verified event: what changed, never how it looks. `account` is empty for the platform's own."""
-
-    id: str
-    type: str
-    object_id: str
-    account: str
-    is_live: bool
-    created_at: datetime
-
-
 class Payments(Protocol):
     """Everything this software asks of Stripe. Every write carries a key made from our own row.
 
-    Raises PaymentRejected, InsufficientFunds, PaymentRateLimited or PaymentOutcomeUnknown.
+    Raises PaymentRejected, CardDeclined, InsufficientFunds, PaymentRateLimited or PaymentOutcomeUnknown.
     """
 
     def create_customer(self, *, key: str, order: CustomerOrder) -> str:
@@ -182,7 +149,52 @@ class Payments(Protocol):
         """Open a hosted Checkout page."""
 
     def checkout(self, *, session: str) -> Checkout:
-        """Return the session with its payment and fee."""
+        """Return the session with its payment, fee, tax and invoice."""
+
+    def checkouts_since(self, *, since: datetime) -> Iterator[Checkout]:
+        """Return the sessions that were opened since then, newest first."""
+
+    def saved_cards(self, *, customer: str) -> list[SavedCard]:
+        """Return the cards that this customer has saved, newest first."""
+
+    def forget_card(self, *, key: str, card: str) -> None:
+        """Take the card off its customer, for good."""
+
+    def charge_card(self, *, key: str, order: PaymentOrder) -> Payment:
+        """Charge a saved card while its owner is away. Raises CardDeclined."""
+
+    def payment(self, *, payment: str) -> Payment:
+        """Return the payment with its charge and fee."""
+
+    def payments_of(self, *, customer: str, since: datetime) -> list[Payment]:
+        """Return this customer's payments since then, newest first."""
+
+    def payments_since(self, *, since: datetime) -> Iterator[Payment]:
+        """Return every payment since then, newest first."""
+
+    def create_refund(self, *, key: str, order: RefundOrder) -> Refund:
+        """Give part of a charge back."""
+
+    def refund(self, *, refund: str) -> Refund:
+        """Return the refund."""
+
+    def refunds_of(self, *, charge: str) -> list[Refund]:
+        """Return every refund of a charge, those made at Stripe included."""
+
+    def refunds_since(self, *, since: datetime) -> Iterator[Refund]:
+        """Return every refund since then, newest first."""
+
+    def dispute(self, *, dispute: str) -> Dispute:
+        """Return the dispute with the money it moved."""
+
+    def disputes_since(self, *, since: datetime) -> Iterator[Dispute]:
+        """Return every dispute since then, newest first."""
+
+    def submit_evidence(self, *, key: str, dispute: str, evidence: DisputeEvidence) -> Dispute:
+        """Answer a dispute; Stripe takes one answer only."""
+
+    def fraud_warning(self, *, warning: str) -> FraudWarning:
+        """Return the early fraud warning."""
 
     def create_account(self, *, key: str, order: AccountOrder) -> Account:
         """Create a provider's account."""
@@ -193,6 +205,9 @@ class Payments(Protocol):
     def create_onboarding_link(self, *, key: str, account: str, return_url: str, refresh_url: str) -> str:
         """Return the URL of a single-use hosted onboarding page."""
 
+    def login_link(self, *, account: str) -> str:
+        """Return the URL of a single-use way into the provider's own dashboard at Stripe."""
+
     def create_transfer(self, *, key: str, order: TransferOrder) -> Transfer:
         """Move money from the platform's balance to the account's."""
 
@@ -201,6 +216,12 @@ class Payments(Protocol):
 
     def transfers_of(self, *, group: str) -> list[Transfer]:
         """Return every transfer that carries this group."""
+
+    def transfers_since(self, *, since: datetime) -> Iterator[Transfer]:
+        """Return every transfer since then, newest first."""
+
+    def reverse_transfer(self, *, key: str, transfer: str, amount_minor: int) -> Transfer:
+        """Take part of a transfer back, as far as the account still has the money; return the transfer."""
 
     def bank_payout(self, *, account: str, payout: str) -> BankPayout:
         """Return a connected account's payout to its bank."""
@@ -211,8 +232,19 @@ class Payments(Protocol):
     def movements(self, *, since: datetime) -> list[Movement]:
         """Return the platform's balance transactions since then, oldest first."""
 
-    def events(self, *, since: datetime, types: tuple[str, ...]) -> list[tuple[Event, bytes]]:
-        """Return the platform's events of these types since then, v1 and v2, each with its body."""
+    def events_since(
+        self, *, since: datetime, types: tuple[str, ...] = (), account: str = ""
+    ) -> Iterator[tuple[Event, bytes]]:
+        """Return snapshot events since then, of the platform or of a connected account, each with its body."""
+
+    def thin_events_since(self, *, since: datetime, types: tuple[str, ...] = ()) -> Iterator[tuple[Event, bytes]]:
+        """Return thin events since then, each with its body."""
+
+    def webhook_endpoints(self) -> list[WebhookEndpoint]:
+        """Return where Stripe sends snapshot events."""
+
+    def event_destinations(self) -> list[EventDestination]:
+        """Return where Stripe sends events of its second API."""
 
     def platform(self) -> Platform:
         """Return the operator's own account."""
