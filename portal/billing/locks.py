@@ -17,6 +17,7 @@ from portal.billing.models.grants import PromoGrant
 from portal.billing.models.ledger import LedgerAccount
 from portal.billing.models.postpaid import Postpaid
 from portal.billing.models.refunds import Refund
+from portal.billing.models.stripe_books import StripeMovement
 from portal.billing.models.topups import TopUp
 from portal.core.errors import NotFound
 
@@ -89,6 +90,11 @@ def refund(refund_id: int) -> Refund:
     """Lock a refund, after its purchase and before any ledger account, and return it with what it belongs to."""
     rows = Refund.objects.select_for_update(no_key=True, of=("self",)).select_related("organization", "topup")
     return rows.get(pk=refund_id)
+
+
+def stripe_movement(movement_id: int) -> StripeMovement:
+    """Lock one line of Stripe's books, before any ledger account, and return it."""
+    return StripeMovement.objects.select_for_update(no_key=True, of=("self",)).get(pk=movement_id)
 
 
 def accounts(ids: Iterable[int]) -> dict[int, LedgerAccount]:

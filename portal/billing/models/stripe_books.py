@@ -20,6 +20,7 @@ class StripeMovement(models.Model):
     source = models.CharField(max_length=64, blank=True)
     related = models.JSONField(default=list)
     moved_at = models.DateTimeField(db_index=True)
+    seen_at = models.DateTimeField()
     source_type = models.CharField(max_length=32, blank=True)
     source_id = models.CharField(max_length=96, blank=True, db_index=True)
     tx = models.OneToOneField(
@@ -27,7 +28,7 @@ class StripeMovement(models.Model):
     )
 
     class Meta:
-        indexes = [models.Index(fields=["moved_at"], condition=Q(source_id=""), name="stripe_movement_unmatched")]
+        indexes = [models.Index(fields=["moved_at", "id"], condition=Q(source_id=""), name="stripe_movement_unmatched")]
         constraints = [
             models.CheckConstraint(
                 condition=Q(net_minor=models.F("amount_minor") - models.F("fee_minor")), name="stripe_movement_adds_up"

@@ -17,13 +17,6 @@ CREATE TRIGGER append_only_table BEFORE TRUNCATE ON payouts_creditnote
 """
 
 DROP_GUARD = """
-CREATE FUNCTION payouts_refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    RAISE EXCEPTION '% is append-only: % refused', TG_TABLE_NAME, TG_OP
-        USING ERRCODE = 'restrict_violation', HINT = 'Write a correction that names the note instead.';
-END
-$$;
-
 DROP TRIGGER append_only_table ON payouts_creditnote;
 DROP TRIGGER append_only_rows ON payouts_creditnote;
 DROP FUNCTION payouts_refuse_change();
