@@ -53,6 +53,29 @@ EARN_BEFORE_KYC_EXPIRY_DAYS = env.integer("EARN_BEFORE_KYC_EXPIRY_DAYS", 0, low=
 # Bank transfers that operators make themselves, for providers whose bank details they have checked.
 MANUAL_PAYOUTS = env.boolean("MANUAL_PAYOUTS", default=False)
 PAYOUT_APPROVERS = env.integer("PAYOUT_APPROVERS", 1, low=1, high=2)
+# Refunds of unused credit that a customer asks for: an operator approves each (request), or they go out by themselves.
+REFUNDS = env.choice("REFUNDS", "request", {"request", "automatic"})
+# How long earnings from a customer's money mature at least, by how well its card payments are known. Most disputes of
+# stolen cards come within sixty days. The provider's own hold still counts where it is longer.
+CUSTOMER_NEW_HOLD_DAYS = env.integer("CUSTOMER_NEW_HOLD_DAYS", 60, low=0, high=365)
+CUSTOMER_KNOWN_HOLD_DAYS = env.integer("CUSTOMER_KNOWN_HOLD_DAYS", 14, low=0, high=365)
+CUSTOMER_TRUSTED_HOLD_DAYS = env.integer("CUSTOMER_TRUSTED_HOLD_DAYS", 0, low=0, high=365)
+# A dispute or a fraud warning keeps what is still maturing from that customer back for so long.
+DISPUTE_HOLD_DAYS = env.integer("DISPUTE_HOLD_DAYS", 90, low=0, high=365)
+# So long after a dispute is lost, what the customer still owes for it becomes bad debt.
+DISPUTE_WRITE_OFF_DAYS = env.integer("DISPUTE_WRITE_OFF_DAYS", 30, low=0, high=3650)
+# Against stolen cards, 0 is no limit: the most that a week-old organization may buy in a day (more with its age and
+# history), how many first purchases its bank must authenticate, purchases begun by organization and by address, and
+# different cards within a month.
+TOPUP_FIRST_CAP_MINOR = env.integer("TOPUP_FIRST_CAP_MINOR", 10_000, low=0, high=1_000_000_000)
+TOPUP_AUTHENTICATED_FIRST = env.integer("TOPUP_AUTHENTICATED_FIRST", 3, low=0, high=1000)
+TOPUP_ATTEMPTS_PER_HOUR = env.integer("TOPUP_ATTEMPTS_PER_HOUR", 6, low=0, high=10_000)
+TOPUP_ATTEMPTS_PER_DAY = env.integer("TOPUP_ATTEMPTS_PER_DAY", 20, low=0, high=10_000)
+TOPUP_ADDRESS_ATTEMPTS_PER_HOUR = env.integer("TOPUP_ADDRESS_ATTEMPTS_PER_HOUR", 12, low=0, high=10_000)
+TOPUP_ADDRESS_ATTEMPTS_PER_DAY = env.integer("TOPUP_ADDRESS_ATTEMPTS_PER_DAY", 40, low=0, high=10_000)
+TOPUP_CARDS = env.integer("TOPUP_CARDS", 3, low=0, high=1000)
+# The smallest purchase in minor units; 0: five units of the currency, five hundred of one without decimals.
+TOPUP_MINIMUM_MINOR = env.integer("TOPUP_MINIMUM_MINOR", 0, low=0, high=1_000_000_000)
 
 STRIPE_API_KEY = env.text("STRIPE_API_KEY")
 STRIPE_API_BASE = env.url("STRIPE_API_BASE", "https://api.stripe.com")
