@@ -111,7 +111,18 @@ def account_ids(*, owner: str, kinds: Iterable[Kind]) -> list[int]:
 
 def provider_balance(*, provider: str) -> ProviderBalance:
     """Return the balances of one provider (public id); accounts that were never opened count as zero."""
-    rows = {row.kind: row for row in _owned(provider)}
+    return _provider_balance({row.kind: row for row in _owned(provider)})
+
+
+def provider_balances(*, providers: Iterable[str]) -> dict[str, ProviderBalance]:
+    """Return the balances of each of these providers (public ids) in one query."""
+    rows: dict[str, dict[str, LedgerAccount]] = {owner: {} for owner in providers}
+    for row in LedgerAccount.objects.filter(owner__in=rows).order_by("pk"):
+        rows[row.owner][row.kind] = row
+    return {owner: _provider_balance(found) for owner, found in rows.items()}
+
+
+def _provider_balance(rows: Mapping[str, LedgerAccount]) -> ProviderBalance:
     return ProviderBalance(
         pending_nano=_of(rows, Kind.PROVIDER_PENDING),
         available_nano=_of(rows, Kind.PROVIDER_AVAILABLE),

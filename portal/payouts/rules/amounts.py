@@ -5,8 +5,12 @@ from portal.core import money
 _WHOLE_UNITS = frozenset({"isk", "huf", "twd", "ugx"})
 
 
+def step_minor(currency: str) -> int:
+    """Return the smallest step between two amounts that can be sent."""
+    return int(10 ** money.exponent(currency)) if currency.lower() in _WHOLE_UNITS else 1
+
+
 def payable_minor(nano: int, currency: str) -> int:
     """Return the largest amount that can be sent; the rest stays payable."""
     minor, _ = money.minor_from_nano(max(nano, 0), currency)
-    step = 10 ** money.exponent(currency) if currency.lower() in _WHOLE_UNITS else 1
-    return int(minor - minor % step)
+    return int(minor - minor % step_minor(currency))

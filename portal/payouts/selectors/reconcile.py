@@ -15,12 +15,13 @@ from portal.payouts.models import OPEN_STATES, Payout, PayoutState
 
 CLEARING_ALARM = timedelta(hours=48)
 _IN_DOUBT = [PayoutState.SENDING, PayoutState.UNKNOWN]
+_GIVEN_UP = [PayoutState.REJECTED, PayoutState.CANCELED]
 _SENT = [PayoutState.TRANSFERRED, PayoutState.REVERSED]
 
 
 def differences(*, now: datetime) -> list[Difference]:
     """Return every difference: clearing = open payouts, sent postings = payouts sent, no payout open for too long."""
-    return [*_clearing(), *_sent(), *_reversed(), *_stale(now)]
+    return [*_clearing(), *_sent(), *_reversed(), *_fees(), *_stale(now)]
 
 
 def _clearing() -> Iterator[Difference]:
@@ -44,6 +45,15 @@ def _reversed() -> Iterator[Difference]:
     rows = Payout.objects.filter(reversed_minor__gt=0).order_by("pk").iterator()
     expected = {row.public_id: int(money.nano_from_minor(row.reversed_minor, row.currency)) for row in rows}
     yield from _compare("payout_reversed", expected, _posted("transfer_reversed"))
+
+
+def _fees() -> Iterator[Difference]:
+    """What providers bear of fees is booked once, and returned where the payout was not made."""
+    rows = Payout.objects.filter(fee_minor__gt=0).order_by("pk").iterator()
+    booked = {row.public_id: (int(money.nano_from_minor(row.fee_minor, row.currency)), row.state) for row in rows}
+    yield from _compare("payout_fee", {name: fee for name, (fee, _) in booked.items()}, _posted("payout_fee"))
+    returned = {name: fee for name, (fee, state) in booked.items() if state in _GIVEN_UP}
+    yield from _compare("payout_fee_returned", returned, _posted("payout_fee_returned"))
 
 
 def _posted(kind: str) -> dict[str, int]:

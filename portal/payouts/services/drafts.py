@@ -1,5 +1,6 @@
 """Who is paid how much in this run, and why someone is not: each payout reserves its money as it is made."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -10,16 +11,20 @@ from portal.audit.services import Actor
 from portal.billing import locks as billing_locks
 from portal.billing.rules.accounts import Kind
 from portal.billing.selectors import balances
-from portal.billing.services import ledger
+from portal.billing.services import ledger, netting
 from portal.integrations import stripe
 from portal.integrations.stripe_errors import PaymentError
-from portal.payouts.models import OPEN_STATES, Payout, PayoutAccount, PayoutState
+from portal.payouts.models import Payout, PayoutAccount, PayoutRun, PayoutState, RunOrigin, RunSkip
 from portal.payouts.rules import accounts as account_rules
 from portal.payouts.rules import approval, reasons
-from portal.payouts.rules.amounts import payable_minor
+from portal.payouts.rules.fees import Parts
 from portal.payouts.rules.reasons import Reason
+from portal.payouts.selectors import dues
+from portal.payouts.selectors.dues import Candidate
 from portal.payouts.services import accounts, moves
-from portal.providers.models import Provider, ProviderKind, ProviderState
+from portal.providers.models import Provider
+
+_RESERVED = (Kind.PROVIDER_AVAILABLE, Kind.PAYOUT_CLEARING, Kind.PROVIDER_RECEIVABLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +38,30 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A provider who would be paid."""
+    """A provider who would be paid: what is sent, and what of Stripe's fee it bears."""
 
-    provider: Provider
-    amount_minor: int
+    candidate: Candidate
+    parts: Parts
     destination: str
+
+    @property
+    def provider(self) -> Provider:
+        """The provider."""
+        return self.candidate.provider
+
+    @property
+    def amount_minor(self) -> int:
+        """What would be sent."""
+        return self.parts.sent_minor
 
 
 @dataclass(slots=True)
 class DraftRun:
-    """What a run did: the payouts that it reserved, and everyone it skipped with the reason."""
+    """What a run did: the payouts that it reserved, and everyone it skipped with the reason; `run` is its row."""
 
     payouts: list[Payout] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
+    run: PayoutRun | None = None
 
 
 @dataclass(slots=True)
@@ -59,53 +75,87 @@ class Preview:
 def preview(*, now: datetime) -> Preview:
     """Say what a run would do, without reserving anything."""
     seen = Preview()
-    for provider, available in _owed():
-        found = _examine(provider, available, now)
+    for candidate in dues.owed():
+        found = _examine(candidate, now)
         if isinstance(found, Due):
             seen.due.append(found)
         else:
-            seen.skipped.append(Skipped(provider, available, found))
+            seen.skipped.append(_skipped(candidate, found))
     return seen
 
 
-def draft_payouts(*, now: datetime, actor: Actor) -> DraftRun:
+def draft_payouts(*, now: datetime, actor: Actor, origin: str = RunOrigin.OPERATOR) -> DraftRun:
     """Reserve a payout for everyone who can be paid; a second run finds the open rows and does nothing."""
-    run = DraftRun()
-    for provider, available in _owed():
-        found = _examine(provider, available, now)
-        made = _reserve(found, actor, now) if isinstance(found, Due) else found
+    return _draft(dues.owed(), actor, origin, now)
+
+
+def draft_due(*, now: datetime, actor: Actor) -> DraftRun:
+    """Reserve a payout for those whose turn it is by the schedule; where nobody can be paid there is no run."""
+    candidates = [candidate for candidate in dues.owed() if candidate.is_due(now)]
+    if not any(dues.reason(candidate) is None for candidate in candidates):
+        return DraftRun()
+    return _draft(candidates, actor, RunOrigin.SCHEDULE, now)
+
+
+def _draft(candidates: list[Candidate], actor: Actor, origin: str, now: datetime) -> DraftRun:
+    if not candidates:
+        return DraftRun()
+    row = PayoutRun.objects.create(
+        origin=origin, currency=settings.CURRENCY, created_at=now, created_by=actor.public_id
+    )
+    run = DraftRun(run=row)
+    for candidate, made in _reserve_each(candidates, row, actor, now):
         if isinstance(made, Payout):
             run.payouts.append(made)
         else:
-            run.skipped.append(Skipped(provider, available, made))
+            run.skipped.append(_skipped(candidate, made))
+    _keep(run, row)
     return run
 
 
-def _owed() -> list[tuple[Provider, int]]:
-    available = balances.available_by_provider()
-    rows = Provider.objects.select_related("organization").filter(public_id__in=available).order_by("pk")
-    return [(provider, available[provider.public_id]) for provider in rows]
+def _reserve_each(
+    candidates: list[Candidate], row: PayoutRun, actor: Actor, now: datetime
+) -> Iterator[tuple[Candidate, Payout | Reason]]:
+    for candidate in candidates:
+        found = _examine(candidate, now)
+        yield candidate, _reserve(found, row, actor, now) if isinstance(found, Due) else found
 
 
-def _examine(provider: Provider, available: int, now: datetime) -> Due | Reason:
+def _keep(run: DraftRun, row: PayoutRun) -> None:
+    """Keep who was skipped; a run of the schedule that reserved nothing leaves no trace."""
+    if row.origin == RunOrigin.SCHEDULE and not run.payouts:
+        row.delete()
+        run.run = None
+        return
+    RunSkip.objects.bulk_create(
+        RunSkip(
+            run=row,
+            provider=one.provider,
+            code=one.reason.code,
+            detail=one.reason.detail[:240],
+            available_nano=one.available_nano,
+        )
+        for one in run.skipped
+    )
+
+
+def _skipped(candidate: Candidate, reason: Reason) -> Skipped:
+    return Skipped(candidate.provider, candidate.balance.available_nano, reason)
+
+
+def _examine(candidate: Candidate, now: datetime) -> Due | Reason:
     """Decide from the provider, its open payouts, its balance and its account at Stripe, in this order."""
-    if provider.kind == ProviderKind.HOUSE:
-        return reasons.reason(reasons.HOUSE)
-    if provider.state != ProviderState.APPROVED:
-        return reasons.reason(reasons.NOT_APPROVED, provider.state)
-    if Payout.objects.filter(provider=provider, state__in=OPEN_STATES).exists():
-        return reasons.reason(reasons.OPEN_PAYOUT)
-    amount = payable_minor(available - _debt(provider), settings.CURRENCY)
-    if amount < settings.PAYOUT_MINIMUM_MINOR:
-        return reasons.reason(reasons.BELOW_MINIMUM, f"{amount} of {settings.PAYOUT_MINIMUM_MINOR}")
-    return _examine_account(provider, amount, now)
+    reason = dues.reason(candidate)
+    if reason is not None:
+        return reason
+    destination = _destination(candidate.provider, now)
+    if isinstance(destination, Reason):
+        return destination
+    return Due(candidate, dues.parts_of(candidate, candidate.payable_nano), destination)
 
 
-def _debt(provider: Provider) -> int:
-    return balances.provider_balance(provider=provider.public_id).debt_nano
-
-
-def _examine_account(provider: Provider, amount: int, now: datetime) -> Due | Reason:
+def _destination(provider: Provider, now: datetime) -> str | Reason:
+    """Return the account at Stripe that can be paid now, or why there is none."""
     row = PayoutAccount.objects.filter(provider=provider, stripe_account__isnull=False).first()
     if row is None or row.stripe_account is None:
         return reasons.reason(reasons.NO_ACCOUNT)
@@ -118,7 +168,7 @@ def _examine_account(provider: Provider, amount: int, now: datetime) -> Due | Re
             return reasons.reason(reasons.NEGATIVE)
     except PaymentError as error:
         return reasons.reason(reasons.STRIPE, error.stripe_code)
-    return Due(provider=provider, amount_minor=amount, destination=destination)
+    return destination
 
 
 def is_negative(destination: str) -> bool:
@@ -126,14 +176,15 @@ def is_negative(destination: str) -> bool:
     return any(one.available_minor + one.pending_minor < 0 for one in stripe.payments().balances(account=destination))
 
 
-def _reserve(due: Due, actor: Actor, now: datetime) -> Payout | Reason:
-    """Take the money aside under the account's lock, in one transaction with the payout and its first attempt."""
+def _reserve(due: Due, run: PayoutRun, actor: Actor, now: datetime) -> Payout | Reason:
+    """Take the money aside under the accounts' locks, in one transaction with the payout and its first attempt."""
     try:
         with transaction.atomic():
-            amount = _locked_amount(due.provider)
-            if amount < settings.PAYOUT_MINIMUM_MINOR:
-                return reasons.reason(reasons.BELOW_MINIMUM, f"{amount} of {settings.PAYOUT_MINIMUM_MINOR}")
-            payout = _new(due, amount, now)
+            parts = _locked_parts(due, now)
+            reason = dues.too_little(due.candidate, parts.sent_minor)
+            if reason is not None:
+                return reason
+            payout = _new(due, parts, run, now)
             moves.post_reserved(payout, actor=actor, now=now)
             moves.add_attempt(payout, number=1, now=now)
             moves.move(payout, PayoutState.RESERVED, actor=actor, now=now)
@@ -144,29 +195,40 @@ def _reserve(due: Due, actor: Actor, now: datetime) -> Payout | Reason:
         return reasons.reason(reasons.OPEN_PAYOUT)
 
 
-def _locked_amount(provider: Provider) -> int:
-    account = ledger.account(Kind.PROVIDER_AVAILABLE, provider.public_id, currency=settings.CURRENCY)
-    locked = billing_locks.accounts([account.pk])[account.pk]
-    return payable_minor(balances.free_of(locked) - _debt(provider), settings.CURRENCY)
+def _locked_parts(due: Due, now: datetime) -> Parts:
+    """Lock what the payout moves, take what is owed, and divide what is left."""
+    provider = due.provider.public_id
+    rows = ledger.accounts([(str(kind), provider) for kind in _RESERVED], currency=settings.CURRENCY)
+    locked = billing_locks.accounts(row.pk for row in rows.values())
+    available = rows[f"{Kind.PROVIDER_AVAILABLE}:{provider}"]
+    netted = netting.net_debt(provider=provider, cause=f"draft:{provider}:{now.isoformat()}", now=now)
+    return dues.parts_of(due.candidate, balances.free_of(locked[available.pk]) - netted)
 
 
-def _new(due: Due, amount: int, now: datetime) -> Payout:
+def _new(due: Due, parts: Parts, run: PayoutRun, now: datetime) -> Payout:
     last = Payout.objects.filter(provider=due.provider, currency=settings.CURRENCY).exclude(
         state__in=[PayoutState.REJECTED, PayoutState.CANCELED]
     )
     before = last.order_by("-period_end").values_list("period_end", flat=True).first()
     payout = Payout(
         provider=due.provider,
+        run=run,
         currency=settings.CURRENCY,
         period_start=before or due.provider.created_at,
         period_end=now,
-        amount_minor=amount,
+        amount_minor=parts.sent_minor,
+        fee_minor=parts.borne_minor,
+        stripe_fee_minor=parts.fee_minor,
+        is_final=due.candidate.is_final,
         destination=due.destination,
         created_at=now,
         changed_at=now,
     )
     payout.approval_hash = approval.approval_hash(
-        payout=payout.public_id, amount_minor=amount, currency=payout.currency, destination=payout.destination
+        payout=payout.public_id,
+        amount_minor=payout.amount_minor,
+        currency=payout.currency,
+        destination=payout.destination,
     )
     payout.save(force_insert=True)
     return payout

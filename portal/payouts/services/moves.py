@@ -35,8 +35,10 @@ def move(payout: Payout, after: str, *, reason: str = "", actor: Actor, now: dat
 
 
 def post_reserved(payout: Payout, *, actor: Actor, now: datetime) -> None:
-    """Book that the money is set aside."""
+    """Book that the money is set aside, and what the provider bears of Stripe's fee."""
     _post(payout, "payout_reserved", actor=actor, now=now)
+    if payout.fee_minor:
+        _post(payout, "payout_fee", actor=actor, now=now)
 
 
 def post_sent(payout: Payout, *, actor: Actor, now: datetime) -> None:
@@ -45,8 +47,10 @@ def post_sent(payout: Payout, *, actor: Actor, now: datetime) -> None:
 
 
 def post_released(payout: Payout, *, actor: Actor, now: datetime) -> None:
-    """Book that the money is available again; what has matured stays so."""
+    """Book that the money and the fee are available again; what has matured stays so."""
     _post(payout, "payout_rejected", actor=actor, now=now)
+    if payout.fee_minor:
+        _post(payout, "payout_fee_returned", actor=actor, now=now)
 
 
 def _post(payout: Payout, kind: str, *, actor: Actor, now: datetime) -> None:
@@ -54,8 +58,11 @@ def _post(payout: Payout, kind: str, *, actor: Actor, now: datetime) -> None:
         "payout_reserved": templates.payout_reserved,
         "payout_sent": templates.payout_sent,
         "payout_rejected": templates.payout_rejected,
+        "payout_fee": templates.payout_fee,
+        "payout_fee_returned": templates.payout_fee_returned,
     }
-    amount = money.nano_from_minor(payout.amount_minor, payout.currency)
+    minor = payout.fee_minor if kind.startswith("payout_fee") else payout.amount_minor
+    amount = money.nano_from_minor(minor, payout.currency)
     ledger.post(
         kind=kind,
         key=f"{kind}:{payout.public_id}",
