@@ -9,6 +9,7 @@ _WORDS = {
     "dispute_out": "Payment disputed",
     "dispute_back": "Dispute won",
     "maturity": "Earnings became available",
+    "availability": "Paid for standing ready",
     "payout_reserved": "Set aside for a payout",
     "payout_sent": "Paid out",
     "payout_rejected": "Payout rejected, amount returned",

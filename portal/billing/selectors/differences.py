@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from django.db import connection
 
 from portal.billing.rules.differences import Difference
+from portal.billing.selectors import price_checks
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,14 @@ LEDGER = (
         """
         SELECT tx.idempotency_key, 'transfers', 'none' FROM billing_ledgertx tx
         WHERE NOT EXISTS (SELECT 1 FROM billing_ledgertransfer part WHERE part.tx_id = tx.id)
+        """,
+    ),
+    Check(
+        "ledger_time_differs",
+        """
+        SELECT tx.idempotency_key, tx.effective_at::text, part.effective_at::text
+        FROM billing_ledgertransfer part JOIN billing_ledgertx tx ON tx.id = part.tx_id
+        WHERE part.effective_at <> tx.effective_at
         """,
     ),
     Check(
@@ -364,9 +373,12 @@ EARNINGS = (
 )
 
 
+PRICES = tuple(Check(code, sql) for code, sql in price_checks.QUERIES)
+
+
 def found() -> Iterator[Difference]:
     """Yield every difference that the database holds."""
-    for check in (*LEDGER, *USAGE, *EARNINGS):
+    for check in (*LEDGER, *USAGE, *EARNINGS, *PRICES):
         with connection.cursor() as cursor:
             cursor.execute(check.sql)
             for subject, expected, actual in cursor.fetchall():
