@@ -66,9 +66,10 @@ class Config:
     keep_engines: bool = False
     downloads: Downloads = field(default_factory=Downloads)
     owner: Mapping[str, Any] = field(default_factory=dict)
+    receipts_bytes: int = 256 << 20
 
 
-_SECTIONS = {"models", "external", "engine", "owner", "downloads"}
+_SECTIONS = {"models", "external", "engine", "owner", "downloads", "receipts"}
 _DOWNLOAD_KEYS = {"enabled", "hub", "rate_mbit", "keep_free_gib"}
 _ENGINE_KEYS = {
     "vllm", "nvml", "gpu_memory_utilization", "allowed_hosts", "environment", "container", "image", "keep_running",
@@ -102,6 +103,7 @@ def load(path: Path, *, environ: Mapping[str, str]) -> Config:
         engine_environment=_environment(engine.get("environment", {}), path),
         container=_container(engine, path),
         downloads=_downloads(_table(raw, "downloads", path), path),
+        receipts_bytes=_receipts(_table(raw, "receipts", path), path),
         keep_engines=_switch(engine.get("keep_running", False), "keep_running", path),
     )
 
@@ -167,6 +169,12 @@ def _downloads(table: Mapping[str, Any], path: Path) -> Downloads:
         rate_bytes_s=_whole(table.get("rate_mbit", 0), "rate_mbit", path) * _BYTES_PER_MBIT,
         keep_free_bytes=_whole(table.get("keep_free_gib", 20), "keep_free_gib", path) << 30,
     )
+
+
+def _receipts(table: Mapping[str, Any], path: Path) -> int:
+    if odd := set(table) - {"keep_mib"}:
+        raise ConfigError("config_invalid", f"{path}: unknown key {min(odd)!r} in [receipts]")
+    return _whole(table.get("keep_mib", 256), "keep_mib", path) << 20
 
 
 def _whole(value: Any, name: str, path: Path) -> int:

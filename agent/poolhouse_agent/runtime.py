@@ -28,6 +28,8 @@ from poolhouse_agent.nvml.inventory import GpuReport
 from poolhouse_agent.nvml.lookout import Lookout, watching
 from poolhouse_agent.owner.keeper import Owner
 from poolhouse_agent.owner.power import PowerKeeper
+from poolhouse_agent.receipts.book import Book
+from poolhouse_agent.receipts.sender import ReceiptSender
 from poolhouse_agent.rounds import assemble
 from poolhouse_agent.rounds.keeper import Rounds
 from poolhouse_agent.session import SessionKeeper
@@ -55,6 +57,7 @@ class Agent:
     owner: Owner
     power: PowerKeeper
     rounds: Rounds
+    receipts: ReceiptSender
 
     async def run(self) -> None:
         """Serve until the owner leaves the pool or the task is cancelled."""
@@ -63,10 +66,12 @@ class Agent:
         telling = asyncio.create_task(self._write_status())
         power = asyncio.create_task(self._hold_power())
         heart = asyncio.create_task(self.heart.run())
+        receipts = asyncio.create_task(self.receipts.run())
         is_left_running = False
         try:
-            await asyncio.wait({tunnel, telling, heart, power}, return_when=asyncio.FIRST_COMPLETED)
-            for task in (tunnel, telling, heart, power):
+            works = (tunnel, telling, heart, power, receipts)
+            await asyncio.wait(works, return_when=asyncio.FIRST_COMPLETED)
+            for task in works:
                 if task.done():
                     task.result()
             if self.state.wish() is Wish.LEAVE:
@@ -82,6 +87,7 @@ class Agent:
             await self.rounds.end()
             await (self.deployments.let_go() if is_left_running else self.deployments.end_all())
             await _end(tunnel)
+            await _end(receipts)
             await self.power.restore()
 
     def summary(self) -> str:
@@ -153,8 +159,12 @@ async def assembled(
         tunnel = TunnelKeeper(
             sessions, server=membership.server, serving=deployments, net=net, engines=engines, terms=terms
         )
+        book = Book(state.receipts, most_bytes=config.receipts_bytes)
+        book.open()
+        tunnel.note_with(book.note)
         power = PowerKeeper(state, library=config.nvml)
-        yield Agent(state, membership, sessions, deployments, heart, tunnel, inventory, owner, power, rounds)
+        receipts = ReceiptSender(client, sessions, key, book=book)
+        yield Agent(state, membership, sessions, deployments, heart, tunnel, inventory, owner, power, rounds, receipts)
 
 
 def _on_this_machine(

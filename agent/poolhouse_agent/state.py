@@ -50,6 +50,11 @@ class State:
         return self.folder / "engines"
 
     @property
+    def receipts(self) -> Path:
+        """Receipts of what this node served, and the claims that wait for one."""
+        return self.folder / "receipts"
+
+    @property
     def behaviour_file(self) -> Path:
         """Names the simulated engine's behaviour where it exists; read at every request."""
         return self.folder / "behaviour"

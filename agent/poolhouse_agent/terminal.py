@@ -38,6 +38,11 @@ def say_json(value: object) -> None:
     sys.stdout.write(masked(json.dumps(value, indent=1, ensure_ascii=False, default=str)) + "\n")
 
 
+def say_line(value: object) -> None:
+    """Print one JSON object on a line of its own, exactly as it is: it may be signed."""
+    sys.stdout.write(json.dumps(value, separators=(",", ":"), ensure_ascii=True) + "\n")
+
+
 def table(rows: Sequence[Sequence[Any]], *, indent: int = 2) -> None:
     """Print rows with aligned columns."""
     texts = [[str(cell) for cell in row] for row in rows]

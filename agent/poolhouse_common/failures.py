@@ -15,6 +15,7 @@ from poolhouse_common.failure_entries import (
     placement,
     planning,
     readings,
+    receipts,
     releases,
     standing,
 )
@@ -31,6 +32,7 @@ _ENTRIES = (
     *placement.ENTRIES,
     *releases.ENTRIES,
     *answers.ENTRIES,
+    *receipts.ENTRIES,
     *checks.ENTRIES,
 )
 

@@ -14,6 +14,7 @@ from poolhouse_agent.errors import ProtocolError, RequestRefused
 from poolhouse_agent.protocol import frames, messages
 from poolhouse_agent.protocol.frames import Frame, FrameType, RequestHead
 from poolhouse_agent.protocol.messages import DeploymentReport
+from poolhouse_agent.receipts.claims import Note
 from poolhouse_agent.tunnel.bodies import Bodies
 from poolhouse_agent.tunnel.stream import Stream
 from poolhouse_agent.tunnel.terms import USUAL, Terms
@@ -63,8 +64,10 @@ class Connection:
         serving: Serving,
         http: aiohttp.ClientSession,
         terms: Terms = USUAL,
+        note: Note | None = None,
     ) -> None:
         self._socket = socket
+        self._note = note
         self._serving = serving
         self._http = http
         self._terms = terms
@@ -153,7 +156,14 @@ class Connection:
         task.add_done_callback(lambda done: self._ended(stream, done))
 
     def _stream(self, number: int) -> Stream:
-        return Stream(number, send=self._send, route=self._serving.route, http=self._http, terms=self._terms)
+        return Stream(
+            number,
+            send=self._send,
+            route=self._serving.route,
+            http=self._http,
+            terms=self._terms,
+            note=self._note,
+        )
 
     def _refuse(self, number: int, code: str) -> None:
         """Answer a request that never began, and leave if it was the last that kept us."""

@@ -12,6 +12,7 @@ from poolhouse_agent.backoff import Backoff
 from poolhouse_agent.errors import ConfigError, PortalError
 from poolhouse_agent.protocol import frames
 from poolhouse_agent.protocol.messages import Session
+from poolhouse_agent.receipts.claims import Note
 from poolhouse_agent.session import SessionKeeper
 from poolhouse_agent.tunnel.connection import Connection, Ending, Serving
 from poolhouse_agent.tunnel.terms import USUAL, Terms
@@ -48,7 +49,12 @@ class TunnelKeeper:
         self._backoff = Backoff(first_s=self._terms.first_delay_s, longest_s=self._terms.longest_delay_s)
         self._tls = ssl.create_default_context() if server.startswith("https:") else True
         self._ending: set[asyncio.Task[Ending]] = set()
+        self._note: Note | None = None
         self.is_connected = False
+
+    def note_with(self, note: Note) -> None:
+        """Tell `note` of every attempt that was served, so that there can be a receipt; without it nobody keeps any."""
+        self._note = note
 
     async def run(self) -> None:
         """Serve the pool until cancelled."""
@@ -96,7 +102,10 @@ class TunnelKeeper:
         log.info("tunnel.connected", extra={"generation": session.generation})
         self.is_connected = True
         try:
-            return await self._serve(Connection(socket, serving=self._serving, http=self._engines, terms=self._terms))
+            connection = Connection(
+                socket, serving=self._serving, http=self._engines, terms=self._terms, note=self._note
+            )
+            return await self._serve(connection)
         finally:
             self.is_connected = False
 

@@ -11,6 +11,7 @@ from poolhouse_agent.engine.target import Target
 from poolhouse_agent.errors import AgentError, EngineError, ProtocolError, RequestRefused
 from poolhouse_agent.protocol import frames, messages
 from poolhouse_agent.protocol.frames import FrameType, RequestHead
+from poolhouse_agent.receipts.claims import CANCELED, ENDED, FAILED, Note, Served
 from poolhouse_agent.tunnel.batching import MAX_BATCH_BYTES, EventBatcher
 from poolhouse_agent.tunnel.terms import USUAL, Terms
 
@@ -51,7 +52,14 @@ class Stream:
     """Serves one REQUEST frame and ends with END or FAIL."""
 
     def __init__(
-        self, number: int, *, send: Send, route: Route, http: aiohttp.ClientSession, terms: Terms = USUAL
+        self,
+        number: int,
+        *,
+        send: Send,
+        route: Route,
+        http: aiohttp.ClientSession,
+        terms: Terms = USUAL,
+        note: Note | None = None,
     ) -> None:
         self.number = number
         self.window = Window()
@@ -59,44 +67,55 @@ class Stream:
         self._route = route
         self._http = http
         self._terms = terms
+        self._note = note
 
     async def serve(self, head: RequestHead, body: bytes) -> None:
         """Answer the request. Raises only what ends the tunnel: CancelledError and connection errors of `send`."""
+        served, ending = Served(head, body), CANCELED
         try:
             target = self._route(head.model)
             with target.in_flight():
                 call = front.admit(head, body, served_name=target.served_name)
-                await self._relay(target, call)
+                await self._relay(target, call, served)
         except AgentError as error:
+            ending = FAILED
             detail = "" if isinstance(error, RequestRefused) else error.detail  # the asker wrote it
             log.warning("request.failed", extra={"attempt": head.attempt, "code": error.code, "detail": detail})
             await self.fail(error.code, error.detail)
         else:
             await self._send(frames.encode_json(FrameType.END, self.number, {}))
+            ending = ENDED
+        finally:
+            claim = served.claim(ending)
+            if claim is not None and self._note is not None:
+                self._note(claim)
 
     async def fail(self, code: str, detail: str = "") -> None:
         """Send FAIL."""
         body = {"code": code, "message": detail[:300]}
         await self._send(frames.encode_json(FrameType.FAIL, self.number, body))
 
-    async def _relay(self, target: Target, call: front.Call) -> None:
+    async def _relay(self, target: Target, call: front.Call, served: Served) -> None:
         response = await _ask(self._http, target, call)
         try:
             head = messages.head_body(response.status, response.headers)
             content_type = response.headers.get("content-type", "")
             await self._send(frames.encode_json(FrameType.HEAD, self.number, head))
+            served.answered = True
             is_stream = content_type.startswith(_EVENTS)
             body = _event_batches(response.content, self._terms) if is_stream else _pieces(response.content)
             async for batch in body:
-                await self._send_within_window(batch)
+                await self._send_within_window(batch, served)
         finally:
             response.close()  # the engine stops generating when its caller is gone
 
-    async def _send_within_window(self, batch: bytes) -> None:
+    async def _send_within_window(self, batch: bytes, served: Served) -> None:
         sent = 0
         while sent < len(batch):
             granted = await self.window.take(len(batch) - sent)
-            await self._send(frames.encode(FrameType.DATA, self.number, batch[sent : sent + granted]))
+            piece = batch[sent : sent + granted]
+            served.add(piece)
+            await self._send(frames.encode(FrameType.DATA, self.number, piece))
             sent += granted
 
 

@@ -9,6 +9,7 @@ from django.shortcuts import render
 from django.urls import path
 
 from portal.billing.selectors import records, spend
+from portal.billing.selectors.booked import Bookings
 from portal.core.money import decimal_text
 from portal.metering.selectors import usage
 from portal.web import records_export, statuses
@@ -32,17 +33,18 @@ def request_page(request: OrganizationRequest, request_id: UUID) -> HttpResponse
 @page(side="customer")
 def records_file(request: OrganizationRequest, kind: str) -> HttpResponseBase:
     """Answer the records of the days asked for as a file."""
-    organization = request.organization.pk
+    organization, booked = request.organization.pk, Bookings()
+
     return records_export.answer(
         request.GET,
-        records=partial(usage.each, organization_id=organization),
-        columns=_columns(organization),
+        records=booked.of(partial(usage.each, organization_id=organization)),
+        columns=_columns(organization, booked),
         kind=kind,
         name="requests",
     )
 
 
-def _columns(organization_id: int) -> Columns:
+def _columns(organization_id: int, booked: Bookings) -> Columns:
     models, keys = spend.model_names(), spend.key_names(organization_id=organization_id)
     return {
         "request_id": lambda row: row.request_id,
@@ -63,6 +65,9 @@ def _columns(organization_id: int) -> Columns:
         "cached_tokens": lambda row: row.cached_tokens,
         "completion_tokens": lambda row: row.completion_tokens,
         "token_source": lambda row: row.token_source,
+        "price": lambda row: row.price_version_id,
+        f"held_{settings.CURRENCY}": lambda row: decimal_text(row.hold_nano),
+        "booked_at": booked.at,
         f"cost_{settings.CURRENCY}": lambda row: decimal_text(row.charge_nano),
     }
 

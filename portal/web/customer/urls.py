@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern
 
-from portal.web.customer import credit, key_rotation, keys, overview, private_nodes, projects, requests, usage
+from portal.web.customer import credit, key_rotation, keys, overview, private_nodes, projects, recount_files, requests, usage
 
 app_name = "customer"
 urlpatterns: list[URLPattern] = [
@@ -13,5 +13,6 @@ urlpatterns: list[URLPattern] = [
     *private_nodes.urlpatterns,
     *usage.urlpatterns,
     *requests.urlpatterns,
+    *recount_files.urlpatterns,
     *credit.urlpatterns,
 ]

@@ -9,6 +9,7 @@ from django.shortcuts import render
 from django.urls import path
 
 from portal.billing.selectors import earnings, records, spend
+from portal.billing.selectors.booked import Bookings
 from portal.core.money import decimal_text
 from portal.metering.selectors import usage
 from portal.web import records_export
@@ -40,17 +41,18 @@ def request_page(request: ProviderRequest, request_id: UUID) -> HttpResponse:
 @provider_page()
 def records_file(request: ProviderRequest, kind: str) -> HttpResponseBase:
     """Answer the records of the days asked for as a file; it names no customer."""
-    provider = request.provider.pk
+    provider, booked = request.provider.pk, Bookings()
+
     return records_export.answer(
         request.GET,
-        records=partial(usage.each, provider_id=provider),
-        columns=_columns(provider),
+        records=booked.of(partial(usage.each, provider_id=provider)),
+        columns=_columns(provider, booked),
         kind=kind,
         name="served",
     )
 
 
-def _columns(provider_id: int) -> Columns:
+def _columns(provider_id: int, booked: Bookings) -> Columns:
     models, nodes = spend.model_names(), earnings.node_names(provider_id=provider_id)
     return {
         "request_id": lambda row: row.request_id,
@@ -72,9 +74,14 @@ def _columns(provider_id: int) -> Columns:
         "counted_prompt_tokens": lambda row: row.counted_prompt_tokens,
         "counted_completion_tokens": lambda row: row.counted_completion_tokens,
         "token_source": lambda row: row.token_source,
+        "price": lambda row: row.price_version_id,
+        f"held_{settings.CURRENCY}": lambda row: decimal_text(row.hold_nano),
+        "booked_at": booked.at,
         f"charged_{settings.CURRENCY}": lambda row: decimal_text(row.charge_nano),
         "share_bps": lambda row: row.share_bps,
         f"share_{settings.CURRENCY}": lambda row: decimal_text(row.provider_nano),
+        f"earned_{settings.CURRENCY}": lambda row: decimal_text(booked.earned_nano(row)),
+        "withheld": booked.withheld,
     }
 
 

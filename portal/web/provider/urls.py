@@ -12,6 +12,7 @@ from portal.web.provider import (
     placement,
     private_nodes,
     profile,
+    recount_files,
     requests,
 )
 
@@ -25,6 +26,7 @@ urlpatterns: list[URLPattern] = [
     *enrol.urlpatterns,
     *earnings.urlpatterns,
     *requests.urlpatterns,
+    *recount_files.urlpatterns,
     *payouts.urlpatterns,
     *profile.urlpatterns,
 ]

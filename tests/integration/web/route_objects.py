@@ -94,6 +94,11 @@ OBJECTS: dict[str, Maker] = {
         "move": "activate",
     },
     "operators:placement-target": lambda world, team: {"model_id": CatalogModelFactory(plain=True).pk},
+    "provider:payout-json": lambda world, team: {
+        "payout_id": (
+            Payout.objects.filter(provider=_provider(team)).first() or PayoutFactory(provider=_provider(team))
+        ).public_id
+    },
     "provider:node-placement": lambda world, team: {"node_id": _node(team).public_id},
     "operators:check": lambda world, team: {"check_id": "gpu.matmul.bf16"},
     "operators:check-result": lambda world, team: {"result_id": CheckResultFactory(round__node=_node(team)).pk},
