@@ -42,6 +42,7 @@ def checkout(body: Body) -> Checkout:
         charge=ident(body, "payment_intent", "latest_charge"),
         card=_charged_card(charge),
         is_three_d_secure=text(charge, "payment_method_details", "card", "three_d_secure", "result") == "authenticated",
+        receipt_url=text(charge, "receipt_url"),
     )
 
 
@@ -89,6 +90,7 @@ def payment(body: Body) -> Payment:
         decline_code=text(error, "decline_code"),
         card=_charged_card(charge) or card(at(error, "payment_method")),
         created_at=seconds(body, "created"),
+        receipt_url=text(charge, "receipt_url"),
     )
 
 
@@ -103,6 +105,9 @@ def refund(body: Body) -> Refund:
         reference=text(body, "metadata", "refund"),
         failure=text(body, "failure_reason"),
         created_at=seconds(body, "created"),
+        payment=ident(body, "payment_intent"),
+        movement=ident(body, "balance_transaction"),
+        failure_movement=ident(body, "failure_balance_transaction"),
     )
 
 
