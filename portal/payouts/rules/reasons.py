@@ -28,7 +28,6 @@ CHANGE_HOLD = "The destination was changed"
 BELOW_THRESHOLD = "below_threshold"
 COUNTRY_MINIMUM = "below_country_minimum"
 NOT_MATURED = "not_matured"
-NOT_DUE = "not_due"
 
 _TEXTS = {
     HOUSE: "The operator's own nodes are not paid.",
@@ -42,7 +41,6 @@ _TEXTS = {
     BELOW_THRESHOLD: "The available balance has not reached the amount that the provider wants to be paid at.",
     COUNTRY_MINIMUM: "The available balance is below what banks in the provider's country take; it rolls over.",
     NOT_MATURED: "The provider has left; the rest is paid out once all earnings have matured.",
-    NOT_DUE: "It is not the provider's turn by its schedule.",
     CHANGED: "Where the money goes was changed: payouts rest until the moment below.",
     BANK_UNCHECKED: "The bank details wait for the operator's check.",
     OTHER_CURRENCY: "The earnings are in another currency than the pool pays in.",
