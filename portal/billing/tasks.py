@@ -5,12 +5,15 @@ import logging
 from celery import shared_task
 from django.conf import settings
 
+from portal.billing import credit_tasks
 from portal.billing.services import (
+    availability,
+    books,
     held_earnings,
     lease_sweep,
     maturity,
     posting,
-    reconcile,
+    price_notices,
     reserve,
     retention,
     spend_watch,
@@ -54,11 +57,10 @@ def drop_old_usage(**_: object) -> None:
         retention.drop_before(day=first_kept, now=now)
 
 
-@shared_task(name="billing.check_ledger", acks_late=True)
-def check_ledger(**_: object) -> None:
-    """Compare the ledger with everything it must equal, and shout about each difference."""
-    for found in reconcile.differences(now=clock.now()):
-        log.error("billing.ledger_difference", extra={"code": found.code, "subject": found.subject})
+@shared_task(name="billing.publish_books", acks_late=True)
+def publish_books(**_: object) -> None:
+    """Freeze the days that are over, as they are published."""
+    books.freeze_days(now=clock.now())
 
 
 @shared_task(name="billing.fulfil_topup", acks_late=True)
@@ -109,14 +111,31 @@ def expire_held(**_: object) -> None:
     held_earnings.expire(now=clock.now())
 
 
+@shared_task(name="billing.tell_prices", acks_late=True)
+def tell_prices(**_: object) -> None:
+    """Tell customers of prices that will hold soon, and of those that were taken back."""
+    now = clock.now()
+    price_notices.tell(now=now)
+    price_notices.withdraw(now=now)
+
+
+@shared_task(name="billing.pay_availability", acks_late=True)
+def pay_availability(**_: object) -> None:
+    """Pay providers for the hours that their machines stood ready."""
+    availability.pay(now=clock.now())
+
+
 BEAT = {
+    "billing.tell_prices": 600,
+    "billing.pay_availability": 600,
+    **credit_tasks.BEAT,
     "billing.watch_held": 5,
     "billing.sweep_held": 60,
     "billing.expire_held": 3600,
     "billing.post_usage": 2,
     "billing.mature_earnings": 30,
     "billing.freeze_statements": 3600,
-    "billing.check_ledger": 86_400,
+    "billing.publish_books": 3600,
     "billing.drop_old_usage": 86_400,
     "billing.sweep_topups": 60,
     "billing.sweep_leases": 30,

@@ -43,6 +43,8 @@ PAYOUT_COUNTRY_MINIMUMS = env.amounts("PAYOUT_COUNTRY_MINIMUMS")
 PAYOUT_FEE_FIXED_MINOR = env.integer("PAYOUT_FEE_FIXED_MINOR", 25, low=0, high=100_000)
 PAYOUT_FEE_BPS = env.integer("PAYOUT_FEE_BPS", 25, low=0, high=1000)
 PAYOUT_FEE_BEARER = env.choice("PAYOUT_FEE_BEARER", "pool", {"pool", "provider"})
+# Customers are told of a new price so many days before it holds.
+PRICE_NOTICE_DAYS = env.integer("PRICE_NOTICE_DAYS", 14, low=0, high=365)
 PAYOUT_COUNTRIES = [country.upper() for country in env.items("PAYOUT_COUNTRIES")]
 # Whether providers whom Stripe has not identified yet get paid work: what they earn is held, within caps, until they are.
 EARN_BEFORE_KYC = env.boolean("EARN_BEFORE_KYC", default=False)
