@@ -9,7 +9,7 @@ from portal.core import clock
 from portal.integrations.stripe_errors import PaymentError
 from portal.payouts.errors import AccountGone, PayoutNotSendable
 from portal.payouts.selectors import accounts as account_selectors
-from portal.payouts.services import accounts, runs, sending
+from portal.payouts.services import accounts, ledger_checks, runs, sending, stripe_books
 
 LOOK_AGAIN_AFTER = timedelta(hours=6)
 
@@ -48,4 +48,24 @@ def refresh_accounts(**_: object) -> None:
             log.warning("payout.account_not_read", extra={"provider": provider_id, "code": error.code})
 
 
-BEAT = {"payouts.run": 60, "payouts.refresh_accounts": 600}
+@shared_task(name="payouts.sync_stripe_books", acks_late=True)
+def sync_stripe_books(**_: object) -> None:
+    """Take over what is new in Stripe's own books."""
+    try:
+        stripe_books.sync(now=clock.now())
+    except PaymentError as error:
+        log.warning("stripe_books.not_read", extra={"code": error.code})
+
+
+@shared_task(name="payouts.check_ledger", acks_late=True)
+def check_ledger(**_: object) -> None:
+    """Compare the ledger with everything it must equal, Stripe's own books among it, and tell what differs."""
+    ledger_checks.run(now=clock.now())
+
+
+BEAT = {
+    "payouts.run": 60,
+    "payouts.refresh_accounts": 600,
+    "payouts.sync_stripe_books": 3600,
+    "payouts.check_ledger": 86_400,
+}

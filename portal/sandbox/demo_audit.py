@@ -25,7 +25,7 @@ _NEVER_CHARGED = {"node_fault", "node_timeout", "node_busy", "empty", "customer_
 
 def audit(given: dict[str, Any]) -> dict[str, Any]:
     """Compare the streams that customers saw with the usage records, the postings and the ledger."""
-    from portal.billing.services import reconcile
+    from portal.payouts.services import ledger_checks
     from portal.core import clock
 
     seen: dict[str, int] = given["requests"]
@@ -44,7 +44,7 @@ def audit(given: dict[str, Any]) -> dict[str, Any]:
         "provider_nano": sum(row["provider_nano"] for row in rows),
         "platform_nano": sum(row["platform_nano"] for row in rows),
         "payout": _finished_payout(given) if given["payout"] else {},
-        "ledger_differences": len(reconcile.differences(now=clock.now())),
+        "ledger_differences": len(ledger_checks.check(now=clock.now()).differences),
     }
 
 

@@ -23,7 +23,7 @@ _CLOCK_ADVANCE_S = 8 * 86_400
 
 def settle(given: dict[str, Any]) -> dict[str, Any]:
     """Wait until the customer's requests are booked, mature them, pay the provider out, and return the figures."""
-    from portal.billing.services import reconcile
+    from portal.payouts.services import ledger_checks
     from portal.core import clock
 
     wanted = int(given["requests"])
@@ -32,7 +32,7 @@ def settle(given: dict[str, Any]) -> dict[str, Any]:
     return {
         **_figures(given["customer"]),
         **paid,
-        "ledger_differences": len(reconcile.differences(now=clock.now())),
+        "ledger_differences": len(ledger_checks.check(now=clock.now()).differences),
     }
 
 

@@ -58,9 +58,12 @@ class AccountSums:
         return chart.signed_balance(is_debit_normal=self.is_debit_normal, debits=self.debits, credits_=self.credits)
 
 
-def sums_at(*, at: datetime, base: ClosedPeriod | None = None) -> list[AccountSums]:
-    """Return every account that anything has moved before `at`, by code; reads what is new since the last close."""
-    since = base or last_close(at=at)
+def sums_at(*, at: datetime, is_whole: bool = False) -> list[AccountSums]:
+    """Return every account that anything has moved before `at`, by code.
+
+    Reads what is new since the last close, or all of it where `is_whole`: both must say the same.
+    """
+    since = None if is_whole else last_close(at=at)
     with connection.cursor() as cursor:
         cursor.execute(_SUMS, _given(since) | {"at": at})
         return [AccountSums(*row[:6], int(row[6]), int(row[7])) for row in cursor.fetchall()]

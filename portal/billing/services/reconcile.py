@@ -6,6 +6,7 @@ from datetime import datetime
 from portal.billing.models import Statement
 from portal.billing.rules import statements as rules
 from portal.billing.rules.differences import Difference
+from portal.billing.selectors import books, clearing, closed_balances
 from portal.billing.selectors import differences as selector
 from portal.core import db
 from portal.metering.selectors import hours
@@ -14,7 +15,15 @@ from portal.metering.selectors import hours
 def differences(*, now: datetime) -> list[Difference]:
     """Return all that differs, from one snapshot of the database; `now` decides what waits for too long."""
     with db.one_snapshot():
-        return [*selector.found(), *selector.waiting(now=now), *_damaged_statements(), *_differing_hours()]
+        return [
+            *selector.found(),
+            *selector.waiting(now=now),
+            *clearing.differences(now=now),
+            *closed_balances.differences(),
+            *books.differences(),
+            *_damaged_statements(),
+            *_differing_hours(),
+        ]
 
 
 def _damaged_statements() -> Iterator[Difference]:

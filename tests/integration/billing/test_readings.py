@@ -12,6 +12,7 @@ from portal.billing.rules.accounts import Kind
 from portal.billing.selectors import balances, earnings, spend, transactions
 from portal.billing.selectors.balances import CustomerBalance, ProviderBalance
 from portal.billing.services import grants, ledger, maturity, posting, reconcile, templates
+from portal.payouts import tasks as payout_tasks
 from tests.factories.accounts import ApiKeyFactory
 from tests.factories.billing import DELIVERED, Market
 from tests.integration.billing.test_differences import tamper
@@ -143,7 +144,7 @@ def test_the_formula_waits_for_a_booked_request(market):
 def test_tasks_may_run_twice(market, caplog):
     market.serve()
 
-    for task in (tasks.post_usage, tasks.mature_earnings, tasks.freeze_statements, tasks.check_ledger):
+    for task in (tasks.post_usage, tasks.mature_earnings, tasks.freeze_statements, tasks.publish_books):
         task()
         task(unknown="ignored")
 
@@ -157,10 +158,10 @@ def test_tasks_shout(market, caplog):
     market.serve(provider_id=987_654)
 
     tasks.post_usage()
-    tasks.check_ledger()
+    payout_tasks.check_ledger()
 
     assert "billing.usage_unpostable" in caplog.messages
-    assert "billing.ledger_difference" in caplog.messages
+    assert "ledger.difference" in caplog.messages
 
 
 def test_a_statement_that_was_changed_is_found(market):
