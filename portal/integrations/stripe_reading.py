@@ -60,6 +60,7 @@ def transfer(body: object) -> Transfer:
 def bank_payout(body: Body, *, carried: Sequence[Body]) -> BankPayout:
     """Read a connected account's payout and the balance transactions that it carried, their sources expanded."""
     transfers = (ident(line, "source", "source_transfer") for line in carried)
+    returned = (ident(line, "source") for line in carried if text(line, "type") == "payout_failure")
     return BankPayout(
         id=text(body, "id"),
         status=text(body, "status"),
@@ -67,7 +68,9 @@ def bank_payout(body: Body, *, carried: Sequence[Body]) -> BankPayout:
         currency=text(body, "currency"),
         arrives_at=seconds(body, "arrival_date"),
         failure=text(body, "failure_code"),
+        made_at=seconds(body, "created"),
         transfers=tuple(transfer for transfer in transfers if transfer),
+        repeats=tuple(payout for payout in returned if payout),
     )
 
 

@@ -125,7 +125,10 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True)
 class BankPayout:
-    """A payout from a connected account to its bank, and the transfers that it carried."""
+    """A payout from a connected account to its bank, and the transfers that it carried.
+
+    `repeats` names earlier bank payouts that failed and whose money it carries again.
+    """
 
     id: str
     status: str
@@ -133,7 +136,9 @@ class BankPayout:
     currency: str
     arrives_at: datetime
     failure: str
+    made_at: datetime
     transfers: tuple[str, ...]
+    repeats: tuple[str, ...] = ()
 
 
 class Payments(Protocol):
