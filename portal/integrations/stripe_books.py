@@ -28,7 +28,9 @@ class BookCalls(StripeCalls):
     def movements(self, *, since: datetime) -> list[Movement]:
         """Return the platform's balance transactions since then, oldest first."""
         with outcome():
-            lines = self._v1.balance_transactions.list({"created": {"gte": int(since.timestamp())}, "limit": _PAGE})
+            lines = self._v1.balance_transactions.list(
+                {"created": {"gte": int(since.timestamp())}, "expand": ["data.source"], "limit": _PAGE}
+            )
             return [reading.movement(line.to_dict()) for line in lines.auto_paging_iter()][::-1]
 
     def events_since(

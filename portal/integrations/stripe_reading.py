@@ -86,8 +86,12 @@ def balances(body: Body) -> list[Balance]:
     ]
 
 
+_RELATED = ("payment_intent", "charge", "transfer", "source_transfer")
+
+
 def movement(body: Body) -> Movement:
-    """Read one balance transaction."""
+    """Read one balance transaction, and what its source names where that was expanded."""
+    named = (ident(body, "source", name) for name in _RELATED)
     return Movement(
         id=text(body, "id"),
         type=text(body, "type"),
@@ -97,6 +101,7 @@ def movement(body: Body) -> Movement:
         currency=text(body, "currency"),
         source=ident(body, "source"),
         created_at=seconds(body, "created"),
+        related=tuple(name for name in named if name),
     )
 
 
