@@ -5,11 +5,22 @@ from datetime import timedelta
 
 from celery import shared_task
 
+from portal.audit.services import SYSTEM_ACTOR
 from portal.core import clock
 from portal.integrations.stripe_errors import PaymentError
 from portal.payouts.errors import AccountGone, PayoutNotSendable
 from portal.payouts.selectors import accounts as account_selectors
-from portal.payouts.services import accounts, ledger_checks, runs, sending, stripe_books
+from portal.payouts.services import (
+    accounts,
+    drafts,
+    ledger_checks,
+    plans,
+    reversals,
+    run_checks,
+    runs,
+    sending,
+    stripe_books,
+)
 
 LOOK_AGAIN_AFTER = timedelta(hours=6)
 
@@ -29,6 +40,36 @@ def send_payout(*, payout_id: int, **_: object) -> None:
 def run(**_: object) -> None:
     """Find out about unknown payouts and send what waits."""
     runs.run(now=clock.now())
+
+
+@shared_task(name="payouts.draft_due", acks_late=True)
+def draft_due(**_: object) -> None:
+    """Draft payouts for those whose turn it is, and end the accounts of those who have left."""
+    now = clock.now()
+    drafted = drafts.draft_due(now=now, actor=SYSTEM_ACTOR)
+    if drafted.run is not None:
+        log.info("payout.drafted", extra={"run": drafted.run.public_id, "payouts": len(drafted.payouts)})
+    plans.settle_left(now=now)
+
+
+@shared_task(name="payouts.check_runs", acks_late=True)
+def check_runs(**_: object) -> None:
+    """Check the runs that nobody has checked yet, so that operators find them ready."""
+    run_checks.check_new(now=clock.now())
+
+
+@shared_task(name="payouts.send_reversal", acks_late=True)
+def send_reversal(*, reversal_id: int, **_: object) -> None:
+    """Take one transfer back, or find out that it was."""
+    reversals.send(reversal_id=reversal_id, now=clock.now())
+
+
+@shared_task(name="payouts.sweep_reversals", acks_late=True)
+def sweep_reversals(**_: object) -> None:
+    """Make the calls again that Stripe has not answered, and those that were never enqueued."""
+    now = clock.now()
+    for reversal_id in reversals.open_reversals():
+        reversals.send(reversal_id=reversal_id, now=now)
 
 
 @shared_task(name="payouts.refresh_account", acks_late=True)
@@ -63,7 +104,14 @@ def check_ledger(**_: object) -> None:
     ledger_checks.run(now=clock.now())
 
 
+@shared_task(name="payouts.resume_held", acks_late=True)
+def resume_held(**_: object) -> None:
+    """Let payouts go on that rested because their destination was changed."""
+    destinations.resume_held(now=clock.now())
+
+
 BEAT = {
+    "payouts.resume_held": 300,
     "payouts.run": 60,
     "payouts.refresh_accounts": 600,
     "payouts.sync_stripe_books": 3600,

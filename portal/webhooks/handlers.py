@@ -34,6 +34,15 @@ def handle_checkout(event: StripeEvent, now: datetime) -> None:
     topups.fulfil(topup_id=topup_id, now=now)
 
 
+def handle_payment(event: StripeEvent, now: datetime) -> None:
+    """A payment moved: of a Checkout page, or of a saved card."""
+    topup_id = topups.id_of_payment(payment=event.object_id)
+    if topup_id is not None:
+        topups.fulfil(topup_id=topup_id, now=now)
+    elif event.type == "payment_intent.succeeded":
+        raise NotBooked(f"payment {event.object_id} pays no purchase of this pool", fix="find out whose it is")
+
+
 def handle_transfer(event: StripeEvent, now: datetime) -> None:
     """A transfer was taken back, in part or in full."""
     if bank.note_transfer(transfer=event.object_id, now=now) is None:
@@ -44,7 +53,7 @@ def handle_bank_payout(event: StripeEvent, now: datetime) -> None:
     """A provider's bank answered."""
     if not account_selectors.provider_of_account(event.account):
         raise UnknownReference(f"no provider has account {event.account}")
-    bank.note_bank_payout(account=event.account, bank_payout=event.object_id)
+    bank.note_bank_payout(account=event.account, bank_payout=event.object_id, now=now)
 
 
 def handle_account(event: StripeEvent, now: datetime) -> None:
@@ -65,6 +74,10 @@ PLATFORM: dict[str, Handler] = {
     "checkout.session.async_payment_succeeded": handle_checkout,
     "checkout.session.async_payment_failed": handle_checkout,
     "checkout.session.expired": handle_checkout,
+    "payment_intent.succeeded": handle_payment,
+    "payment_intent.payment_failed": handle_payment,
+    "payment_intent.processing": handle_payment,
+    "payment_intent.canceled": handle_payment,
     "transfer.reversed": handle_transfer,
     "charge.refunded": refuse_unbooked,
     "charge.dispute.funds_withdrawn": refuse_unbooked,

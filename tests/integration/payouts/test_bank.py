@@ -21,14 +21,14 @@ def test_the_banks_answer_is_shown(shop, sent, now):
     books = balance_of("stripe_balance")
     payout = shop.double.control("bank/run")["payouts"][0]
 
-    bank.note_bank_payout(account=sent.destination, bank_payout=payout["id"])
+    bank.note_bank_payout(account=sent.destination, bank_payout=payout["id"], now=now)
     sent.refresh_from_db()
     assert sent.bank_state == "in_transit"
 
     shop.double.control("bank/end", account=sent.destination, payout=payout["id"], is_good=True)
-    bank.note_bank_payout(account=sent.destination, bank_payout=payout["id"])
+    bank.note_bank_payout(account=sent.destination, bank_payout=payout["id"], now=now)
     shop.double.control("bank/end", account=sent.destination, payout=payout["id"], is_good=False)
-    bank.note_bank_payout(account=sent.destination, bank_payout=payout["id"])
+    bank.note_bank_payout(account=sent.destination, bank_payout=payout["id"], now=now)
 
     sent.refresh_from_db()
     assert (sent.bank_state, sent.state, balance_of("stripe_balance")) == ("failed", "transferred", books)
