@@ -71,6 +71,7 @@ class Checkout:
     charge: str = ""
     card: SavedCard | None = None
     is_three_d_secure: bool = False
+    receipt_url: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,7 @@ class Payment:
     decline_code: str
     card: SavedCard | None
     created_at: datetime
+    receipt_url: str = ""
 
 
 @dataclass(frozen=True, slots=True)

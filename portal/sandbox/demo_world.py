@@ -273,9 +273,7 @@ def _buy_credit(customer: "Organization", owner: "User", *, now: datetime) -> No
 
     bought = topups.start_topup(
         organization=customer,
-        amount_minor=CREDIT_MINOR,
-        client_key="demo",
-        created_by=owner,
+        wanted=topups.Wanted(amount_minor=CREDIT_MINOR, client_key="demo", created_by=owner),
         actor=_actor(owner),
         now=now,
     )

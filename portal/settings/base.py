@@ -54,7 +54,15 @@ EARN_BEFORE_KYC_TOTAL_MINOR = env.integer("EARN_BEFORE_KYC_TOTAL_MINOR", 100_000
 EARN_BEFORE_KYC_EXPIRY_DAYS = env.integer("EARN_BEFORE_KYC_EXPIRY_DAYS", 0, low=0, high=3650)
 # Bank transfers that operators make themselves, for providers whose bank details they have checked.
 MANUAL_PAYOUTS = env.boolean("MANUAL_PAYOUTS", default=False)
+# The pool's own account, as the payer in SEPA payment files.
+PAYOUT_BANK_NAME = env.text("PAYOUT_BANK_NAME")
+PAYOUT_BANK_IBAN = env.iban("PAYOUT_BANK_IBAN")
+PAYOUT_BANK_BIC = env.text("PAYOUT_BANK_BIC")
 PAYOUT_APPROVERS = env.integer("PAYOUT_APPROVERS", 1, low=1, high=2)
+# A customer's bank transfer of so much (minor units) or more is booked by two operators, whatever PAYOUT_APPROVERS is.
+BANK_TRANSFER_SECOND_FROM_MINOR = env.integer(
+    "BANK_TRANSFER_SECOND_FROM_MINOR", 100_000, low=0, high=1_000_000_000_000
+)
 # Refunds of unused credit that a customer asks for: an operator approves each (request), or they go out by themselves.
 REFUNDS = env.choice("REFUNDS", "request", {"request", "automatic"})
 # How long earnings from a customer's money mature at least, by how well its card payments are known. Most disputes of
@@ -81,6 +89,8 @@ TOPUP_MINIMUM_MINOR = env.integer("TOPUP_MINIMUM_MINOR", 0, low=0, high=1_000_00
 
 STRIPE_API_KEY = env.text("STRIPE_API_KEY")
 STRIPE_API_BASE = env.url("STRIPE_API_BASE", "https://api.stripe.com")
+# Which of Stripe's account APIs opens providers' accounts: v1 only for platforms that Stripe has kept on it.
+STRIPE_ACCOUNTS_API = env.choice("STRIPE_ACCOUNTS_API", "v2", {"v1", "v2"})
 STRIPE_WEBHOOK_SECRET = env.text("STRIPE_WEBHOOK_SECRET")
 STRIPE_CONNECT_WEBHOOK_SECRET = env.text("STRIPE_CONNECT_WEBHOOK_SECRET")
 STRIPE_EVENTS_SECRET = env.text("STRIPE_EVENTS_SECRET")

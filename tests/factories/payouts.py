@@ -62,9 +62,7 @@ class Shop:
         """Open a purchase."""
         return topups.start_topup(
             organization=organization,
-            amount_minor=amount,
-            client_key=key,
-            created_by=user,
+            wanted=topups.Wanted(amount_minor=amount, client_key=key, created_by=user),
             actor=SYSTEM_ACTOR,
             now=now,
         )
@@ -99,6 +97,7 @@ class Shop:
             refresh_url="http://testserver/refresh",
             actor=SYSTEM_ACTOR,
             now=now,
+            confirmed_at=now,
         )
         self.post_page(url, action)
         return accounts.refresh(provider_id=provider.public_id, now=now).stripe_account or ""

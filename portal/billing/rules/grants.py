@@ -28,11 +28,10 @@ def _end(grant: Grant) -> datetime:
 def spend(grants: Sequence[Grant], *, balance_nano: int) -> list[Grant]:
     """Take off the grants, in the order they are spent, what their account has less than they say was left.
 
-    Returns them in that order; their rests then add up to the balance. Raises ValueError where the account has more.
+    Returns them in that order; their rests then add up to the balance. What the account has beyond its grants (usage
+    that was reversed) belongs to none of them and never expires.
     """
-    spent = sum(grant.rest_nano for grant in grants) - balance_nano
-    if spent < 0:
-        raise ValueError(f"the account has {-spent} nano more than its grants")
+    spent = max(0, sum(grant.rest_nano for grant in grants) - balance_nano)
     settled = []
     for grant in in_order(grants):
         taken = min(spent, grant.rest_nano)

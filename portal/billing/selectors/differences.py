@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from django.db import connection
 
 from portal.billing.rules.differences import Difference
-from portal.billing.selectors import price_checks
+from portal.billing.selectors import credit_differences, price_checks
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,11 +374,12 @@ EARNINGS = (
 
 
 PRICES = tuple(Check(code, sql) for code, sql in price_checks.QUERIES)
+CREDIT = tuple(Check(code, sql) for code, sql in credit_differences.QUERIES)
 
 
 def found() -> Iterator[Difference]:
     """Yield every difference that the database holds."""
-    for check in (*LEDGER, *USAGE, *EARNINGS, *PRICES):
+    for check in (*LEDGER, *USAGE, *EARNINGS, *PRICES, *CREDIT):
         with connection.cursor() as cursor:
             cursor.execute(check.sql)
             for subject, expected, actual in cursor.fetchall():

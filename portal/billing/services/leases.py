@@ -41,7 +41,7 @@ class GrantedLease:
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """The organization's open leases for the spool, promotional credit first, and where its credit stands (nano)."""
+    """The organization's open leases for the spool in the order they are spent, and where its credit stands (nano)."""
 
     leases: tuple[GrantedLease, ...]
     balance_nano: int
@@ -96,18 +96,20 @@ def _enlarge(
 
 def _granted(organization_id: int, leases: Iterable[CreditLease]) -> Granted:
     accounts = credit.spendable_accounts(organization_id=organization_id)
-    kinds = {account.account_id: account.kind for account in accounts}
+    open_on = {lease.account_id: lease for lease in leases}
+    # A lease on an account that may not be drawn on any more is left out: what it still has is on its way back.
     found = [
         GrantedLease(
             lease_id=lease.pk,
-            is_promotional=kinds[lease.account_id] == Kind.PROMO_CREDIT,
+            is_promotional=account.kind == Kind.PROMO_CREDIT,
             granted=lease.granted,
             expires_at=lease.expires_at,
         )
-        for lease in leases
+        for account in accounts
+        if (lease := open_on.get(account.account_id)) is not None
     ]
     return Granted(
-        leases=tuple(sorted(found, key=lambda lease: not lease.is_promotional)),
+        leases=tuple(found),
         balance_nano=sum(account.balance_nano for account in accounts),
         held_nano=sum(account.held_nano for account in accounts),
     )

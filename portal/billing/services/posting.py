@@ -30,7 +30,7 @@ from portal.billing.rules.accounts import Kind
 from portal.billing.rules.batches import Batch, Line, RecordKey
 from portal.billing.selectors import balances, provider_tiers, unposted
 from portal.billing.selectors.provider_tiers import Standing
-from portal.billing.services import budgets, leases, ledger, rollups, templates
+from portal.billing.services import budgets, credit_watch, leases, ledger, rollups, templates
 from portal.metering.models import UsageQueue, UsageRecord
 from portal.providers.models import Provider, ProviderKind
 
@@ -81,6 +81,7 @@ def post_usage(*, now: datetime, limit: int = 2000) -> Posted:
         result = _book(sound, world, now)
         _set_aside(refused, now)
         _finish(tickets, refused)
+        credit_watch.notice(organization_ids={record.organization_id for record in sound}, now=now)
     return Posted(
         records=len(sound),
         transactions=result.transactions,

@@ -30,7 +30,8 @@ class Paid:
     fee_minor: int | None
     fee_currency: str
     invoice: str
-    document_url: str
+    invoice_url: str
+    receipt_url: str
     card: SavedCard | None
 
 
@@ -57,7 +58,8 @@ def paid_by_checkout(seen: Checkout) -> Paid:
         fee_minor=seen.fee_minor,
         fee_currency=seen.fee_currency,
         invoice=seen.invoice,
-        document_url=seen.invoice_url,
+        invoice_url=seen.invoice_url,
+        receipt_url=seen.receipt_url,
         card=seen.card,
     )
 
@@ -76,7 +78,8 @@ def paid_by_card(seen: Payment) -> Paid:
         fee_minor=seen.fee_minor,
         fee_currency=seen.fee_currency,
         invoice="",
-        document_url=seen.receipt_url,
+        invoice_url="",
+        receipt_url=seen.receipt_url,
         card=seen.card,
     )
 
@@ -125,7 +128,8 @@ def _credit(topup: TopUp, paid: Paid, now: datetime) -> None:
     )
     topup.state, topup.state_reason, topup.checkout_url = TopUpState.PAID, "", ""
     topup.payment_intent, topup.charge, topup.paid_at = paid.payment_intent, paid.charge, now
-    topup.tax_minor, topup.invoice, topup.document_url = paid.tax_minor, paid.invoice, paid.document_url
+    topup.tax_minor, topup.invoice = paid.tax_minor, paid.invoice
+    topup.invoice_url, topup.receipt_url = paid.invoice_url, paid.receipt_url
     topup.save(
         update_fields=[
             "state",
@@ -136,7 +140,8 @@ def _credit(topup: TopUp, paid: Paid, now: datetime) -> None:
             "paid_at",
             "tax_minor",
             "invoice",
-            "document_url",
+            "invoice_url",
+            "receipt_url",
         ]
     )
     if topup.saves_card and paid.card is not None:

@@ -3,9 +3,9 @@
 import logging
 from datetime import datetime, timedelta
 
-from portal.billing.models import TopUp, TopUpState
+from portal.billing.models import TopUp, TopUpOrigin, TopUpState
 from portal.billing.selectors import topups as selectors
-from portal.billing.services import topups
+from portal.billing.services import auto_topups, topups
 from portal.integrations.stripe_errors import PaymentError
 
 LOOK_AFTER = timedelta(minutes=1)
@@ -30,6 +30,8 @@ def sweep(*, now: datetime) -> int:
 
 
 def _finish(topup: TopUp, now: datetime) -> TopUp:
+    if topup.origin == TopUpOrigin.AUTO:
+        return auto_topups.advance(topup_id=topup.pk, now=now)
     if topup.state != TopUpState.CREATED:
         return topups.fulfil(topup_id=topup.pk, now=now)
     # Within the key's life the buyer may still come back for the page.
