@@ -9,7 +9,23 @@ BPS: Final = 10_000
 _DIGITS: Final = 9
 _AMOUNT: Final = re.compile(r"(-)?([0-9]{1,10})(?:\.([0-9]{1,9}))?\Z")
 _WITHOUT_DECIMALS: Final = frozenset(
-    "bif clp djf gnf jpy kmf krw mga pyg rwf vnd vuv xaf xof xpf".split()  # as Stripe charges them
+    [
+        "bif",
+        "clp",
+        "djf",
+        "gnf",
+        "jpy",
+        "kmf",
+        "krw",
+        "mga",
+        "pyg",
+        "rwf",
+        "vnd",
+        "vuv",
+        "xaf",
+        "xof",
+        "xpf",
+    ]  # as Stripe charges them
 )
 _THREE_DECIMALS: Final = frozenset({"bhd", "jod", "kwd", "omr", "tnd"})
 

@@ -1,4 +1,4 @@
-"""Reads the files that a pool hands out for recomputing: usage, prices, statements, payouts. No database, no network."""
+"""Reads the files that a pool hands out for recomputing: usage, prices, statements, payouts."""
 
 import csv
 import json

@@ -118,7 +118,9 @@ def _compare_lines(said: Iterable[Mapping[str, Any]], ours: Mapping[tuple[str, s
             ("cached tokens", int(line["cached_tokens"]), mine.cached),
             ("completion tokens", int(line["completion_tokens"]), mine.completion),
         ]
-        verdict.problems += [f"{name}: {what} {told} told, {found} found" for what, told, found in pairs if told != found]
+        verdict.problems += [
+            f"{name}: {what} {told} told, {found} found" for what, told, found in pairs if told != found
+        ]
         if amounts.nano(str(line["amount"])) != mine.amount:
             verdict.problems.append(f"{name}: {line['amount']} told, comes to {amounts.text(mine.amount)}")
 
@@ -126,7 +128,11 @@ def _compare_lines(said: Iterable[Mapping[str, Any]], ours: Mapping[tuple[str, s
 def _compare_positions(said: Mapping[str, Any], usage: int, verdict: Verdict, *, sign: int) -> None:
     entries = sum(amounts.nano(str(line["amount"])) for line in said["entries"])
     closing = amounts.nano(str(said["opening"])) + entries + sign * usage
-    verdict.computed = {"usage": amounts.text(usage), "entries": amounts.text(entries), "closing": amounts.text(closing)}
+    verdict.computed = {
+        "usage": amounts.text(usage),
+        "entries": amounts.text(entries),
+        "closing": amounts.text(closing),
+    }
     if amounts.nano(str(said["closing"])) != closing:
         verdict.problems.append(f"closing: {said['closing']} told, comes to {amounts.text(closing)}")
 
@@ -159,7 +165,9 @@ def payout(said: Mapping[str, Any], *, earned: Mapping[str, int]) -> Verdict:
     return verdict
 
 
-def from_files(*, prices: Path, usage: Sequence[Path], statement_file: Path | None, payout_file: Path | None) -> list[Verdict]:
+def from_files(
+    *, prices: Path, usage: Sequence[Path], statement_file: Path | None, payout_file: Path | None
+) -> list[Verdict]:
     """Compute what the files hold; without a statement or a payout each row alone. Raises BadFile."""
     known, verdicts = exports.prices(prices), []
     currency = str(exports.document(prices, kind=exports.PRICES).get("currency", ""))
@@ -206,7 +214,9 @@ def told(verdict: Verdict) -> list[str]:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the files to a command's parser."""
-    parser.add_argument("--usage", type=Path, action="append", required=True, help="usage export, CSV or JSON; repeatable")
+    parser.add_argument(
+        "--usage", type=Path, action="append", required=True, help="usage export, CSV or JSON; repeatable"
+    )
     parser.add_argument("--prices", type=Path, required=True, help="exported prices (JSON)")
     parser.add_argument("--statement", type=Path, help="the statement to compute (JSON)")
     parser.add_argument("--payout", type=Path, help="the payout to compute (JSON)")
@@ -218,7 +228,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m poolhouse_common.recount",
         description="Compute a statement or a payout again from exported files.",
-        epilog="example: python -m poolhouse_common.recount --usage requests.csv --prices prices.json --statement november.json",
+        epilog="example: python -m poolhouse_common.recount --usage requests.csv --prices prices.json "
+        "--statement november.json",
     )
     add_arguments(parser)
     given = parser.parse_args(argv)

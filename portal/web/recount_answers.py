@@ -1,4 +1,4 @@
-"""JSON documents as files to download: their bytes are the canonical form, so that a hash of the file means something."""
+"""JSON documents as files to download, in their canonical form: a hash of the file means something."""
 
 from collections.abc import Mapping
 

@@ -6,14 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from poolhouse_common import amounts, recount
+from poolhouse_common.recount import Verdict
+
 from poolhouse_agent import config, terminal
 from poolhouse_agent.errors import ConfigError
 from poolhouse_agent.receipts import verify as checking
 from poolhouse_agent.receipts.book import Book
 from poolhouse_agent.receipts.verify import Checked
 from poolhouse_agent.state import State
-from poolhouse_common import amounts, recount
-from poolhouse_common.recount import Verdict
 
 _USUALLY = 20
 _MOST_SHOWN = 50

@@ -5,8 +5,9 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from poolhouse_agent.protocol.frames import RequestHead
 from poolhouse_common.receipts import TunnelDigest
+
+from poolhouse_agent.protocol.frames import RequestHead
 
 Claim = Mapping[str, Any]
 Note = Callable[[Claim], None]
@@ -20,7 +21,7 @@ _NONCE = re.compile(r"[0-9a-f]{16,64}\Z")
 
 
 class Served:
-    """One attempt while it is served. `answered` is set once its answer has begun: what never began needs no receipt."""
+    """One attempt while it is served. `answered`: its answer has begun; what never began needs no receipt."""
 
     __slots__ = ("_began_at", "_digest", "_head", "answered")
 

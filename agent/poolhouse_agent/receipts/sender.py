@@ -5,6 +5,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
+from poolhouse_common.receipts import claim_message
+
 from poolhouse_agent.backoff import Backoff
 from poolhouse_agent.client import PortalClient
 from poolhouse_agent.errors import AgentError, PortalError, fix_of
@@ -14,7 +16,6 @@ from poolhouse_agent.protocol.receipts import Result
 from poolhouse_agent.receipts import signatures
 from poolhouse_agent.receipts.book import Book
 from poolhouse_agent.session import SessionKeeper
-from poolhouse_common.receipts import claim_message
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +40,8 @@ class ReceiptSender:
         """Exchange claims for receipts until cancelled; what waits is on the disk then."""
         try:
             while True:
-                await asyncio.sleep(await self._round(pause_s))
+                delay_s = await self._round(pause_s)
+                await asyncio.sleep(delay_s)
         finally:
             self._book.flush()
 

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from poolhouse_agent.errors import ConfigError
-from poolhouse_agent.receipts import signatures
 from poolhouse_common import amounts, exports, recount
 from poolhouse_common.exports import Price
 from poolhouse_common.recount import Verdict
+
+from poolhouse_agent.errors import ConfigError
+from poolhouse_agent.receipts import signatures
 
 _PRICE_FIELDS = ("prompt_nano_per_mtok", "cached_nano_per_mtok", "completion_nano_per_mtok", "request_nano")
 

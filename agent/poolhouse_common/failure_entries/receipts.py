@@ -7,7 +7,7 @@ ENTRIES = (
         "receipt_key_changed",
         PLATFORM,
         "The pool signs with another key than before",
-        "The first key that this node saw is pinned, so that nobody can rewrite what was signed. The pool now has another.",
+        "The first key that this node saw is pinned, so that nobody rewrites what was signed; the pool now has another.",
         "Ask the operator. If the new key is theirs, remove `receipts/portal.key` from the state folder.",
     ),
     Failure(
@@ -28,14 +28,14 @@ ENTRIES = (
         "receipt_not_yours",
         NODE,
         "The attempt was another node's",
-        "A claim named an attempt that the pool sent to another node. Only the attempt's own node may claim it.",
+        "A claim named an attempt that the pool sent to another node; only the attempt's own may claim it.",
         "Run one agent on one state folder, and do not copy the folder to another machine.",
     ),
     Failure(
         "attempt_unknown",
         PLATFORM,
         "The pool has no record of the attempt",
-        "Two days after the claim no gateway has brought in the attempt: it was never recorded, or its records are gone.",
+        "Two days after it no gateway has brought in the attempt: it was never recorded, or the record is gone.",
         "Keep the claim's time and the code, and ask the operator.",
     ),
     Failure(
@@ -64,6 +64,6 @@ ENTRIES = (
         NODE,
         "A file cannot be read",
         "It does not exist, may not be read by you, or is not of the kind that was asked for.",
-        "Check the path; receipts are one JSON object a line, prices and payouts one JSON document as it was downloaded.",
+        "Check the path. Receipts are one JSON object a line, prices and payouts one document as downloaded.",
     ),
 )

@@ -1,4 +1,4 @@
-"""The portal's own key for receipts: it signs what a node is told of an attempt, and seals what only the pool may read."""
+"""The portal's key for receipts: signs what a node is told of an attempt, and seals what only the pool may read."""
 
 import base64
 import binascii

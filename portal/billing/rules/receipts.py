@@ -70,15 +70,18 @@ def days_of(request_id: UUID) -> tuple[date, ...]:
     return (made - _DAY).date(), made.date(), (made + _DAY).date()
 
 
-def compare(*, proof: str | None, claim: Mapping[str, Any]) -> Proof:
-    """Return how the claim stands to the gateway's proof (nonce, bytes, digest), where the gateway left one."""
+def compare(*, proof: str | None, claim: Mapping[str, Any], is_whole: bool) -> Proof:
+    """Return how the claim stands to the gateway's proof (nonce, bytes, digest), where the gateway left one.
+
+    `is_whole`: the gateway read the answer to its end.
+    """
     if proof is None:
         return Proof.UNKNOWN
     nonce, answer_bytes, digest = proof.split(":")
     if nonce != claim["nonce"] or int(answer_bytes) > claim["answer_bytes"]:
         return Proof.DIFFERS
     if int(answer_bytes) < claim["answer_bytes"]:
-        return Proof.PARTIAL
+        return Proof.DIFFERS if is_whole else Proof.PARTIAL
     return Proof.EQUAL if digest == claim["digest"] else Proof.DIFFERS
 
 

@@ -15,6 +15,7 @@ from portal.billing.rules.receipt_keys import ReceiptKey, key_of
 from portal.billing.rules.receipts import Proof, SignedClaim
 from portal.catalog.models import CatalogModel
 from portal.core.errors import DomainError
+from portal.metering.models import Outcome as Outcomes
 from portal.metering.models import UsageRecord
 from portal.metering.rules.usage_rows import COLUMNS
 from portal.nodes.models import Node
@@ -103,7 +104,9 @@ def _outcome(signed: SignedClaim, facts: _Facts, key: ReceiptKey, now: datetime)
     posting = facts.postings.get(signed.key)
     if row.charge_nano and posting is None:
         return Outcome(signed.attempt, "waiting", "not_booked_yet")
-    proof = rules.compare(proof=row.tunnel_proof, claim=signed.claim)
+    proof = rules.compare(
+        proof=row.tunnel_proof, claim=signed.claim, is_whole=row.outcome == Outcomes.COMPLETED
+    )
     receipt = _receipt(signed, facts, key, _bill(row, posting, facts, proof))
     return Outcome(signed.attempt, "signed", receipt=receipt, proof=proof)
 
