@@ -16,6 +16,7 @@ from portal.billing.models.credit import BudgetLease, BudgetWindow, CreditLease
 from portal.billing.models.grants import PromoGrant
 from portal.billing.models.ledger import LedgerAccount
 from portal.billing.models.postpaid import Postpaid
+from portal.billing.models.disputes import Dispute, FraudWarning
 from portal.billing.models.refunds import Refund
 from portal.billing.models.stripe_books import StripeMovement
 from portal.billing.models.topups import TopUp
@@ -95,6 +96,18 @@ def refund(refund_id: int) -> Refund:
 def stripe_movement(movement_id: int) -> StripeMovement:
     """Lock one line of Stripe's books, before any ledger account, and return it."""
     return StripeMovement.objects.select_for_update(no_key=True, of=("self",)).get(pk=movement_id)
+
+
+def dispute(dispute_id: int) -> Dispute:
+    """Lock a dispute, before any ledger account, and return it with what it belongs to."""
+    rows = Dispute.objects.select_for_update(no_key=True, of=("self",)).select_related("organization", "topup")
+    return rows.get(pk=dispute_id)
+
+
+def fraud_warning(warning_id: int) -> FraudWarning:
+    """Lock a fraud warning, before any ledger account, and return it with what it belongs to."""
+    rows = FraudWarning.objects.select_for_update(no_key=True, of=("self",)).select_related("organization", "topup")
+    return rows.get(pk=warning_id)
 
 
 def accounts(ids: Iterable[int]) -> dict[int, LedgerAccount]:

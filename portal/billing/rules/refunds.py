@@ -78,8 +78,8 @@ def may_become(*, before: str, after: str) -> bool:
 
 def tax_part(purchase: Purchase, *, amount: int) -> int:
     """Return the tax in a refund of `amount`; over all refunds of the purchase the parts add up to its tax."""
-    so_far = purchase.refunded + amount
-    return purchase.tax * so_far // purchase.paid - purchase.tax * purchase.refunded // purchase.paid
+    so_far = min(purchase.paid, purchase.refunded + amount)
+    return max(0, purchase.tax * so_far // purchase.paid - purchase.refunded_tax)
 
 
 def refundable(purchase: Purchase, *, free_nano: int, currency: str) -> int:

@@ -66,7 +66,10 @@ def judge(facts: Facts, *, now: datetime) -> Judged:
         return Judged(Tier.NEW, (f"a dispute or a fraud warning on {facts.marked_at:%Y-%m-%d}",))
     if facts.first_paid_at is None:
         return Judged(Tier.NEW, ("no card payment yet",))
-    age = now - facts.first_paid_at
+    return _by_age(facts, now - facts.first_paid_at)
+
+
+def _by_age(facts: Facts, age: timedelta) -> Judged:
     since = f"first card payment {age.days} days ago"
     if age >= TRUSTED_AFTER and facts.purchases >= TRUSTED_PURCHASES:
         return Judged(Tier.TRUSTED, (since, f"{facts.purchases} purchases", "no dispute within a year"))

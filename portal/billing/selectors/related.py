@@ -39,9 +39,7 @@ def ordered(one: int, other: int) -> Pair:
 def related_among(*, customers: Collection[int], earners: Collection[int]) -> set[Pair]:
     """Return the pairs that may not earn from each other: those in force, and whoever shares a person right now."""
     with connection.cursor() as cursor:
-        cursor.execute(
-            _PAIRS, {"all": [*customers, *earners], "customers": list(customers), "earners": list(earners)}
-        )
+        cursor.execute(_PAIRS, {"all": [*customers, *earners], "customers": list(customers), "earners": list(earners)})
         return {(low, high) for low, high in cursor.fetchall()}
 
 

@@ -15,7 +15,7 @@ from django.utils.crypto import salted_hmac
 from portal.accounts.models import Membership, Organization, User
 from portal.audit import services as audit
 from portal.audit.services import SYSTEM_ACTOR, Actor
-from portal.billing.models import PartyFact, RelatedPair, Ruling
+from portal.billing.models import RelatedPair, Ruling
 from portal.billing.rules import related as rules
 from portal.billing.rules.related import FactKind, Found
 from portal.billing.selectors import related as selectors
@@ -76,7 +76,8 @@ def note_digests(*, seen: Iterable[tuple[int, str]], kind: str, source: str, now
 def note_sign_in(*, user: User, address: str | None, now: datetime) -> None:
     """Note where a person signed in from, for each organization that the person acts for."""
     for membership in Membership.objects.filter(user=user).select_related("organization").order_by("pk"):
-        note(organization=membership.organization, kind=FactKind.ADDRESS, value=address or "", source="sign_in", now=now)
+        organization = membership.organization
+        note(organization=organization, kind=FactKind.ADDRESS, value=address or "", source="sign_in", now=now)
 
 
 def look(*, now: datetime) -> None:
@@ -105,8 +106,10 @@ def weigh(*, pair: Pair, now: datetime) -> RelatedPair | None:
         RelatedPair.objects.get_or_create(
             low_id=pair[0], high_id=pair[1], defaults={"found_at": now, "changed_at": now}
         )
-        row = RelatedPair.objects.select_for_update(of=("self",)).select_related("low", "high").get(
-            low_id=pair[0], high_id=pair[1]
+        row = (
+            RelatedPair.objects.select_for_update(of=("self",))
+            .select_related("low", "high")
+            .get(low_id=pair[0], high_id=pair[1])
         )
         known = set(row.kinds)
         row.kinds, row.changed_at = sorted(known | kinds), now
