@@ -27,7 +27,7 @@ _BEFORE_SENDING = {PayoutState.RESERVED, PayoutState.HELD, PayoutState.APPROVED,
 @operator_page
 def payouts(request: OperatorRequest) -> HttpResponse:
     """Show who is owed what, the open payouts with those that need a person first, and the last ones."""
-    found, balance = outlooks.outlooks(), _platform_balance(request)
+    found, balance = outlooks.outlooks(now=clock.now()), _platform_balance(request)
     context = {
         "outlooks": found,
         "ready_minor": sum(one.amount_minor for one in found if one.reason is None),

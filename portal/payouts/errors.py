@@ -21,12 +21,6 @@ class AccountGone(Conflict):
     code = "payout_account_gone"
 
 
-class AccountInUse(Conflict):
-    """The account works; only a closed or unsupported one is unlinked."""
-
-    code = "payout_account_in_use"
-
-
 class PayoutOpenToAccount(Conflict):
     """A payout is on its way to this account: it ends first, then the account may be replaced."""
 

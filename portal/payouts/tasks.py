@@ -12,6 +12,7 @@ from portal.payouts.errors import AccountGone, PayoutNotSendable
 from portal.payouts.selectors import accounts as account_selectors
 from portal.payouts.services import (
     accounts,
+    destinations,
     drafts,
     ledger_checks,
     plans,

@@ -91,6 +91,15 @@ def networks(name: str) -> list[str]:
     return found
 
 
+def iban(name: str) -> str:
+    """Return an IBAN without blanks, or an empty text where the setting is not set; its check digits must be right."""
+    value = "".join(text(name).split()).upper()
+    digits = "".join(str(int(sign, 36)) for sign in value[4:] + value[:4]) if value.isalnum() else ""
+    if value and (not digits or not value.isascii() or int(digits) % 97 != 1):
+        raise ImproperlyConfigured(f"{name}: no IBAN (its check digits are wrong)")
+    return value
+
+
 def base64_bytes(name: str, *, length: int) -> str:
     """Return base64 of so many bytes, or an empty text where the setting is not set."""
     value = text(name)

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from django.db.models import F
 
-from portal.payouts.models import PayoutAccount
+from portal.payouts.models import Payout, PayoutAccount
 from portal.providers.models import Provider
 
 
@@ -14,9 +14,13 @@ def account_of(*, provider: Provider) -> PayoutAccount | None:
 
 
 def provider_of_account(stripe_account: str) -> str:
-    """Return the public id of the provider with this Stripe account, or an empty text."""
-    found = PayoutAccount.objects.filter(stripe_account=stripe_account).values_list("provider__public_id", flat=True)
-    return found.first() or "" if stripe_account else ""
+    """Return the public id of the provider whose Stripe account this is, or was when it was paid; else an empty text."""
+    if not stripe_account:
+        return ""
+    linked = PayoutAccount.objects.filter(stripe_account=stripe_account)
+    paid = Payout.objects.filter(destination=stripe_account).order_by("-pk")
+    names = "provider__public_id"
+    return linked.values_list(names, flat=True).first() or paid.values_list(names, flat=True).first() or ""
 
 
 def unsettled(*, fetched_before: datetime, limit: int = 100) -> list[str]:

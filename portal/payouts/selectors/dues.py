@@ -4,7 +4,7 @@ All providers are read together, in a handful of queries.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from django.conf import settings
@@ -19,6 +19,7 @@ from portal.payouts.rules import amounts, fees, minimums, reasons, schedule
 from portal.payouts.rules.fees import FeeTerms, Parts
 from portal.payouts.rules.reasons import Reason
 from portal.payouts.rules.schedule import Rhythm
+from portal.payouts.selectors.destinations import paid_by_bank
 from portal.providers.models import Provider, ProviderKind, ProviderState
 
 
@@ -32,6 +33,7 @@ class Candidate:
     has_left: bool
     has_open: bool
     last_drafted_at: datetime | None
+    is_paid_by_bank: bool = False
 
     @property
     def is_final(self) -> bool:
@@ -66,11 +68,12 @@ def candidates(providers: Iterable[Provider]) -> list[Candidate]:
     keys = [provider.pk for provider in asked]
     owed = balances.provider_balances(providers=[provider.public_id for provider in asked])
     plans = {plan.provider_id: plan for plan in PayoutPlan.objects.filter(provider__in=keys)}
-    seen, gone = _payouts(keys), _gone(keys)
-    return [
+    seen, gone, by_bank = _payouts(keys), _gone(keys), paid_by_bank(keys)
+    found = [
         _candidate(provider, owed[provider.public_id], plans.get(provider.pk), provider.pk in gone, seen)
         for provider in asked
     ]
+    return [replace(one, is_paid_by_bank=one.provider.pk in by_bank) for one in found]
 
 
 def candidate(provider: Provider) -> Candidate:
@@ -88,7 +91,8 @@ def owed(*, limit: int | None = None) -> list[Candidate]:
 def parts_of(candidate: Candidate, payable_nano: int) -> Parts:
     """Divide a payable balance into what is sent and what the provider bears of Stripe's fee."""
     payable = amounts.payable_minor(payable_nano, settings.CURRENCY)
-    return fees.parts(payable, fee_terms(), step=amounts.step_minor(settings.CURRENCY))
+    terms = FeeTerms(0, 0, is_borne_by_provider=False) if candidate.is_paid_by_bank else fee_terms()
+    return fees.parts(payable, terms, step=amounts.step_minor(settings.CURRENCY))
 
 
 def smallest(candidate: Candidate) -> int:

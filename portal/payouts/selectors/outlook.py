@@ -1,13 +1,14 @@
 """What the next run will do for a provider, as far as it is known here without asking Stripe."""
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from portal.payouts.models import PayoutAccount
 from portal.payouts.rules import accounts as account_rules
 from portal.payouts.rules import reasons
 from portal.payouts.rules.reasons import Reason
 from portal.payouts.rules.schedule import Rhythm
-from portal.payouts.selectors import dues
+from portal.payouts.selectors import destinations, dues
 from portal.payouts.selectors.dues import Candidate
 from portal.providers.models import Provider
 
@@ -28,25 +29,26 @@ class Outlook:
     reason: Reason | None
 
 
-def outlook(*, provider: Provider) -> Outlook:
+def outlook(*, provider: Provider, now: datetime) -> Outlook:
     """Return the outlook of one provider."""
-    return _outlooks([dues.candidate(provider)])[0]
+    return _outlooks([dues.candidate(provider)], now)[0]
 
 
-def outlooks(*, limit: int = 200) -> list[Outlook]:
+def outlooks(*, now: datetime, limit: int = 200) -> list[Outlook]:
     """Return the outlook of everyone who is owed money, those who cannot be paid first."""
-    found = _outlooks(dues.owed(limit=limit))
+    found = _outlooks(dues.owed(limit=limit), now)
     return sorted(found, key=lambda one: (one.reason is None, -one.amount_minor, one.provider.pk))
 
 
-def _outlooks(candidates: list[Candidate]) -> list[Outlook]:
+def _outlooks(candidates: list[Candidate], now: datetime) -> list[Outlook]:
     keys = [one.provider.pk for one in candidates]
     rows = PayoutAccount.objects.filter(provider__in=keys, stripe_account__isnull=False)
     accounts = {row.provider_id: row for row in rows}
-    return [_outlook(one, accounts.get(one.provider.pk)) for one in candidates]
+    held = destinations.held_providers(keys, now=now)
+    return [_outlook(one, accounts.get(one.provider.pk), held.get(one.provider.pk)) for one in candidates]
 
 
-def _outlook(one: Candidate, account: PayoutAccount | None) -> Outlook:
+def _outlook(one: Candidate, account: PayoutAccount | None, held_until: datetime | None) -> Outlook:
     parts = dues.parts_of(one, one.payable_nano)
     return Outlook(
         provider=one.provider,
@@ -58,11 +60,15 @@ def _outlook(one: Candidate, account: PayoutAccount | None) -> Outlook:
         own=one.own,
         has_left=one.has_left,
         is_final=one.is_final,
-        reason=dues.reason(one) or _account_reason(account),
+        reason=dues.reason(one) or _destination_reason(one, account, held_until),
     )
 
 
-def _account_reason(row: PayoutAccount | None) -> Reason | None:
+def _destination_reason(one: Candidate, row: PayoutAccount | None, held_until: datetime | None) -> Reason | None:
+    if held_until is not None:
+        return reasons.reason(reasons.CHANGED, f"until {held_until:%Y-%m-%d %H:%M} UTC")
+    if one.is_paid_by_bank:
+        return None
     if row is None:
         return reasons.reason(reasons.NO_ACCOUNT)
     return None if account_rules.is_payable(row.state) else reasons.reason(reasons.ACCOUNT, row.state)

@@ -1,11 +1,12 @@
 """Payouts as pages and workers read them."""
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from django.db.models import Count, Q, QuerySet, Sum
 
 from portal.core.errors import NotFound
-from portal.payouts.models import OPEN_STATES, Payout, PayoutAttempt, PayoutState
+from portal.payouts.models import OPEN_STATES, Payout, PayoutAttempt, PayoutState, Rail
 from portal.providers.models import Provider
 
 
@@ -48,10 +49,20 @@ def attempt_of(payout: Payout) -> PayoutAttempt:
 
 def to_send(*, limit: int = 200) -> list[int]:
     """Return payouts that may be claimed now, oldest first."""
-    rows = Payout.objects.filter(state__in=[PayoutState.APPROVED, PayoutState.WAITING_FUNDS]).order_by(
-        "created_at", "pk"
-    )
+    ready = [PayoutState.APPROVED, PayoutState.WAITING_FUNDS]
+    rows = Payout.objects.filter(state__in=ready, rail=Rail.STRIPE).order_by("created_at", "pk")
     return list(rows.values_list("pk", flat=True)[:limit])
+
+
+def manual_payouts(*, states: Iterable[str], limit: int = 200) -> QuerySet[Payout]:
+    """Return payouts by bank transfer in these states, oldest first, each with the operators' words about it."""
+    rows = Payout.objects.select_related("provider__organization", "manual_transfer__sent_by")
+    return rows.filter(rail=Rail.MANUAL, state__in=list(states)).order_by("created_at", "pk")[:limit]
+
+
+def manual_to_send(*, limit: int = 1000) -> QuerySet[Payout]:
+    """Return approved payouts that an operator has yet to order at the bank, oldest first."""
+    return manual_payouts(states=[PayoutState.APPROVED], limit=limit)
 
 
 def to_reconcile(*, sent_before: datetime, limit: int = 200) -> list[int]:

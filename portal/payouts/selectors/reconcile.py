@@ -11,7 +11,7 @@ from portal.billing.rules.accounts import Kind
 from portal.billing.rules.differences import Difference
 from portal.billing.selectors import balances
 from portal.core import money
-from portal.payouts.models import OPEN_STATES, Payout, PayoutState
+from portal.payouts.models import OPEN_STATES, Payout, PayoutState, Rail
 
 CLEARING_ALARM = timedelta(hours=48)
 _IN_DOUBT = [PayoutState.SENDING, PayoutState.UNKNOWN]
@@ -35,16 +35,19 @@ def _clearing() -> Iterator[Difference]:
 
 def _sent() -> Iterator[Difference]:
     """Each payout that was sent is booked once, and nothing else is booked as sent."""
-    rows = Payout.objects.filter(state__in=_SENT).order_by("pk").iterator()
-    expected = {row.public_id: int(money.nano_from_minor(row.amount_minor, row.currency)) for row in rows}
-    yield from _compare("payout_sent", expected, _posted("payout_sent"))
+    for rail, kind in ((Rail.STRIPE, "payout_sent"), (Rail.MANUAL, "payout_paid_by_bank")):
+        rows = Payout.objects.filter(state__in=_SENT, rail=rail).order_by("pk").iterator()
+        expected = {row.public_id: int(money.nano_from_minor(row.amount_minor, row.currency)) for row in rows}
+        yield from _compare(kind, expected, _posted(kind))
 
 
 def _reversed() -> Iterator[Difference]:
     """Each reversal of a transfer is booked in full."""
-    rows = Payout.objects.filter(reversed_minor__gt=0).order_by("pk").iterator()
-    expected = {row.public_id: int(money.nano_from_minor(row.reversed_minor, row.currency)) for row in rows}
-    yield from _compare("payout_reversed", expected, _posted("transfer_reversed"))
+    kinds = {Rail.STRIPE: ("payout_reversed", "transfer_reversed"), Rail.MANUAL: ("bank_payout_returned",) * 2}
+    for rail, (code, kind) in kinds.items():
+        rows = Payout.objects.filter(reversed_minor__gt=0, rail=rail).order_by("pk").iterator()
+        expected = {row.public_id: int(money.nano_from_minor(row.reversed_minor, row.currency)) for row in rows}
+        yield from _compare(code, expected, _posted(kind))
 
 
 def _fees() -> Iterator[Difference]:

@@ -10,16 +10,16 @@ from portal.audit.services import Actor
 from portal.integrations import queue
 from portal.payouts import locks
 from portal.payouts.errors import NotAnOperator, PayoutMoveRefused
-from portal.payouts.models import Payout, PayoutApproval, PayoutState
+from portal.payouts.models import Payout, PayoutApproval, PayoutState, Rail
 from portal.payouts.rules import approval
 from portal.payouts.selectors import payouts as selectors
-from portal.payouts.services import moves
+from portal.payouts.services import destinations, moves
 
 
 def approve(*, payout_public_id: str, approver: User, actor: Actor, now: datetime) -> Payout:
-    """Note one operator's yes; with PAYOUT_APPROVERS of them the payout is approved and sent.
+    """Note one operator's yes; with PAYOUT_APPROVERS of them the payout is approved and, by Stripe, sent.
 
-    Raises NotFound, NotAnOperator, PayoutMoveRefused.
+    Raises NotFound, NotAnOperator, PayoutMoveRefused, DestinationHeld.
     """
     if not approver.is_operator:
         raise NotAnOperator("only operators approve payouts")
@@ -28,13 +28,15 @@ def approve(*, payout_public_id: str, approver: User, actor: Actor, now: datetim
         payout = locks.payout(found.pk)
         if payout.state != PayoutState.RESERVED:
             raise PayoutMoveRefused(f"a payout that is {payout.state} cannot be approved")
+        destinations.require_no_hold(provider=payout.provider, now=now)
         payout.approval_hash = current_hash(payout)
         PayoutApproval.objects.get_or_create(
             payout=payout, approved_by=approver, approval_hash=payout.approval_hash, defaults={"approved_at": now}
         )
         if has_enough(payout):
             moves.move(payout, PayoutState.APPROVED, actor=actor, now=now)
-            queue.after_commit("payouts.send_payout", payout_id=payout.pk)
+            if payout.rail == Rail.STRIPE:
+                queue.after_commit("payouts.send_payout", payout_id=payout.pk)
         else:
             payout.save(update_fields=["approval_hash"])
     return payout
@@ -66,6 +68,7 @@ def resume(*, payout_public_id: str, actor: Actor, now: datetime) -> Payout:
     """Let a held payout go on; it needs its approvals again. Raises PayoutMoveRefused."""
     with transaction.atomic():
         payout = _move(payout_public_id, PayoutState.RESERVED, "", actor, now)
+        destinations.require_no_hold(provider=payout.provider, now=now)
         PayoutApproval.objects.filter(payout=payout).delete()
     return payout
 

@@ -12,16 +12,14 @@ from portal.billing import locks as billing_locks
 from portal.billing.rules.accounts import Kind
 from portal.billing.selectors import balances
 from portal.billing.services import ledger, netting
-from portal.integrations import stripe
-from portal.integrations.stripe_errors import PaymentError
-from portal.payouts.models import Payout, PayoutAccount, PayoutRun, PayoutState, RunOrigin, RunSkip
-from portal.payouts.rules import accounts as account_rules
+from portal.payouts.models import Payout, PayoutRun, PayoutState, RunOrigin, RunSkip
 from portal.payouts.rules import approval, reasons
 from portal.payouts.rules.fees import Parts
 from portal.payouts.rules.reasons import Reason
 from portal.payouts.selectors import dues
 from portal.payouts.selectors.dues import Candidate
-from portal.payouts.services import accounts, moves
+from portal.payouts.services import moves, routes
+from portal.payouts.services.routes import Route
 from portal.providers.models import Provider
 
 _RESERVED = (Kind.PROVIDER_AVAILABLE, Kind.PAYOUT_CLEARING, Kind.PROVIDER_RECEIVABLE)
@@ -42,7 +40,7 @@ class Due:
 
     candidate: Candidate
     parts: Parts
-    destination: str
+    route: Route
 
     @property
     def provider(self) -> Provider:
@@ -148,32 +146,10 @@ def _examine(candidate: Candidate, now: datetime) -> Due | Reason:
     reason = dues.reason(candidate)
     if reason is not None:
         return reason
-    destination = _destination(candidate.provider, now)
-    if isinstance(destination, Reason):
-        return destination
-    return Due(candidate, dues.parts_of(candidate, candidate.payable_nano), destination)
-
-
-def _destination(provider: Provider, now: datetime) -> str | Reason:
-    """Return the account at Stripe that can be paid now, or why there is none."""
-    row = PayoutAccount.objects.filter(provider=provider, stripe_account__isnull=False).first()
-    if row is None or row.stripe_account is None:
-        return reasons.reason(reasons.NO_ACCOUNT)
-    try:
-        row = accounts.refresh(provider_id=provider.public_id, now=now)
-        if not account_rules.is_payable(row.state):
-            return reasons.reason(reasons.ACCOUNT, f"{row.state} {row.state_code}".strip())
-        destination = row.stripe_account or ""
-        if is_negative(destination):
-            return reasons.reason(reasons.NEGATIVE)
-    except PaymentError as error:
-        return reasons.reason(reasons.STRIPE, error.stripe_code)
-    return destination
-
-
-def is_negative(destination: str) -> bool:
-    """Tell whether Stripe would keep a transfer to repay what the account owes it."""
-    return any(one.available_minor + one.pending_minor < 0 for one in stripe.payments().balances(account=destination))
+    route = routes.find(provider=candidate.provider, now=now)
+    if isinstance(route, Reason):
+        return route
+    return Due(candidate, dues.parts_of(candidate, candidate.payable_nano), route)
 
 
 def _reserve(due: Due, run: PayoutRun, actor: Actor, now: datetime) -> Payout | Reason:
@@ -220,7 +196,8 @@ def _new(due: Due, parts: Parts, run: PayoutRun, now: datetime) -> Payout:
         fee_minor=parts.borne_minor,
         stripe_fee_minor=parts.fee_minor,
         is_final=due.candidate.is_final,
-        destination=due.destination,
+        rail=due.route.rail,
+        destination=due.route.destination,
         created_at=now,
         changed_at=now,
     )

@@ -46,6 +46,16 @@ def post_sent(payout: Payout, *, actor: Actor, now: datetime) -> None:
     _post(payout, "payout_sent", actor=actor, now=now)
 
 
+def post_paid_by_bank(payout: Payout, *, actor: Actor, now: datetime) -> None:
+    """Book that the operator's bank has paid."""
+    _post(payout, "payout_paid_by_bank", actor=actor, now=now)
+
+
+def post_returned_by_bank(payout: Payout, *, actor: Actor, now: datetime) -> None:
+    """Book that the provider's bank sent the money back."""
+    _post(payout, "bank_payout_returned", actor=actor, now=now)
+
+
 def post_released(payout: Payout, *, actor: Actor, now: datetime) -> None:
     """Book that the money and the fee are available again; what has matured stays so."""
     _post(payout, "payout_rejected", actor=actor, now=now)
@@ -58,6 +68,8 @@ def _post(payout: Payout, kind: str, *, actor: Actor, now: datetime) -> None:
         "payout_reserved": templates.payout_reserved,
         "payout_sent": templates.payout_sent,
         "payout_rejected": templates.payout_rejected,
+        "payout_paid_by_bank": templates.payout_paid_by_bank,
+        "bank_payout_returned": templates.bank_payout_returned,
         "payout_fee": templates.payout_fee,
         "payout_fee_returned": templates.payout_fee_returned,
     }

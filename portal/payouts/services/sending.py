@@ -16,10 +16,11 @@ from portal.integrations.stripe_errors import (
 from portal.integrations.stripe_types import TransferOrder
 from portal.payouts import locks
 from portal.payouts.errors import PayoutNotSendable
-from portal.payouts.models import Payout, PayoutAttempt, PayoutState
+from portal.payouts.models import Payout, PayoutAttempt, PayoutState, Rail
 from portal.payouts.rules import accounts as account_rules
+from portal.payouts.selectors import destinations as selectors_of_destinations
 from portal.payouts.selectors import payouts as selectors
-from portal.payouts.services import accounts, approvals, drafts, moves, outcomes
+from portal.payouts.services import accounts, approvals, destinations, moves, outcomes, routes
 from portal.providers.models import ProviderKind
 
 _SENDABLE = [PayoutState.APPROVED, PayoutState.WAITING_FUNDS]
@@ -39,12 +40,16 @@ def _claim(payout_id: int, now: datetime) -> PayoutAttempt:
     with transaction.atomic():
         taken = Payout.objects.filter(pk=payout_id, state__in=_SENDABLE).update(changed_at=now)
         payout = locks.payout(payout_id)
-        if not taken or payout.state not in _SENDABLE:
-            raise PayoutNotSendable(f"{payout.public_id} is {payout.state}")
-        if approvals.has_enough(payout):
+        if not taken or payout.state not in _SENDABLE or payout.rail != Rail.STRIPE:
+            raise PayoutNotSendable(f"{payout.public_id} is {payout.state}, by {payout.rail}")
+        if destinations.hold_if_changed(payout=payout, now=now):
+            problem, fix = "rests, because its destination was changed", "wait until the pause is over"
+        elif approvals.has_enough(payout):
             return claimed(payout, now)
-        moves.move(payout, PayoutState.RESERVED, reason="it changed after it was approved", actor=SYSTEM_ACTOR, now=now)
-    raise PayoutNotSendable(f"{payout.public_id} changed after it was approved", fix="approve it again")
+        else:
+            problem, fix = "changed after it was approved", "approve it again"
+            moves.move(payout, PayoutState.RESERVED, reason=f"it {problem}", actor=SYSTEM_ACTOR, now=now)
+    raise PayoutNotSendable(f"{payout.public_id} {problem}", fix=fix)
 
 
 def claimed(payout: Payout, now: datetime) -> PayoutAttempt:
@@ -69,7 +74,9 @@ def _refusal(attempt: PayoutAttempt, now: datetime) -> Payout | None:
             )
         if not account_rules.is_payable(row.state):
             return outcomes.rejected(attempt, code=f"account_{row.state}", message=row.state_code, now=now)
-        if drafts.is_negative(attempt.params["destination"]):
+        if selectors_of_destinations.held_until(provider=payout.provider, now=now) is not None:
+            return outcomes.postponed(attempt, reason="its destination was changed", now=now)
+        if routes.is_negative(attempt.params["destination"]):
             return outcomes.rejected(
                 attempt, code="negative_at_stripe", message="Stripe would keep the transfer", now=now
             )

@@ -45,7 +45,7 @@ def payouts(request: ProviderRequest) -> HttpResponse:
     history = selectors.payouts_of(provider=provider)
     context = {
         "balance": balances.provider_balance(provider=provider.public_id),
-        "outlook": outlooks.outlook(provider=provider),
+        "outlook": outlooks.outlook(provider=provider, now=clock.now()),
         "account": row,
         "state": state,
         "fix": account_rules.FIXES[state],

@@ -4,7 +4,7 @@ import pytest
 
 from portal.audit.services import SYSTEM_ACTOR
 from portal.integrations.stripe_errors import PaymentOutcomeUnknown, PaymentRejected
-from portal.payouts.errors import AccountGone, AccountInUse, CountryNotPayable, HouseIsNotPaid
+from portal.payouts.errors import AccountGone, CountryNotPayable, HouseIsNotPaid
 from portal.payouts.models import PayoutAccount
 from portal.payouts.services import accounts
 from portal.providers.models import Provider, ProviderKind
@@ -119,7 +119,7 @@ def test_a_closed_account_is_unlinked_and_replaced(shop, now):
     with pytest.raises(AccountGone):
         start(provider, now)
 
-    accounts.unlink(provider=provider, actor=SYSTEM_ACTOR, now=now)
+    accounts.unlink(provider=provider, confirmed_at=now, actor=SYSTEM_ACTOR, now=now)
     new = shop.onboard(provider, action="complete", now=now)
 
     assert new.startswith("acct_")
@@ -135,15 +135,6 @@ def test_an_account_stripe_has_forgotten_counts_as_closed(shop, now):
 
     provider.refresh_from_db()
     assert (row.state, row.state_code, provider.is_identified) == ("closed", "account_missing", False)
-
-
-def test_a_working_account_is_not_unlinked(shop, now):
-    provider = shop.provider(earned_minor=0, now=now)
-
-    with pytest.raises(AccountInUse):
-        accounts.unlink(provider=provider, actor=SYSTEM_ACTOR, now=now)
-
-    assert PayoutAccount.objects.get().stripe_account is not None
 
 
 def test_a_platform_without_a_profile_is_told_so(shop, now):
