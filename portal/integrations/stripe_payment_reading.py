@@ -43,6 +43,8 @@ def checkout(body: Body) -> Checkout:
         card=_charged_card(charge),
         is_three_d_secure=text(charge, "payment_method_details", "card", "three_d_secure", "result") == "authenticated",
         receipt_url=text(charge, "receipt_url"),
+        organization=text(body, "metadata", "organization"),
+        created_at=seconds_or_none(body, "created"),
     )
 
 
@@ -91,6 +93,7 @@ def payment(body: Body) -> Payment:
         card=_charged_card(charge) or card(at(error, "payment_method")),
         created_at=seconds(body, "created"),
         receipt_url=text(charge, "receipt_url"),
+        organization=text(body, "metadata", "organization"),
     )
 
 

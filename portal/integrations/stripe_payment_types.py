@@ -72,6 +72,8 @@ class Checkout:
     card: SavedCard | None = None
     is_three_d_secure: bool = False
     receipt_url: str = ""
+    organization: str = ""
+    created_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,7 @@ class Payment:
     card: SavedCard | None
     created_at: datetime
     receipt_url: str = ""
+    organization: str = ""
 
 
 @dataclass(frozen=True, slots=True)

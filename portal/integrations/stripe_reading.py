@@ -54,6 +54,7 @@ def transfer(body: object) -> Transfer:
         is_live=is_true(body, "livemode"),
         created_at=seconds(body, "created"),
         reference=text(body, "metadata", "payout"),
+        provider=text(body, "metadata", "provider"),
     )
 
 

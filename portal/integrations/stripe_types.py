@@ -121,6 +121,7 @@ class Transfer:
     is_live: bool
     created_at: datetime
     reference: str = ""
+    provider: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,8 @@ _WORDS = {
     "payout_fee": "Stripe's fee for a payout",
     "payout_fee_returned": "Stripe's fee returned",
     "dust_written_off": "Less than the smallest unit, written off",
+    "recovery_frozen": "Set aside while a backup is recovered",
+    "recovery_frozen_reversal": "No longer set aside",
     "held_released": "Held earnings released",
     "held_expired": "Held earnings forfeited",
     "payout_paid_by_bank": "Paid out by bank transfer",

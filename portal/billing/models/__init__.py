@@ -22,6 +22,7 @@ from portal.billing.models.postings import ArchivedUsage, EarningMaturity, Unpos
 from portal.billing.models.postpaid import Postpaid, PostpaidBill, PostpaidState
 from portal.billing.models.price_notices import PriceNotice
 from portal.billing.models.prices import PriceEnd, PriceVersion, ShareTier, ShareVersion, TierMembership
+from portal.billing.models.recovery import FoundKind, FoundObject, FoundState, Recovery
 from portal.billing.models.refunds import Refund, RefundAttempt, RefundOrigin, RefundState
 from portal.billing.models.related import PartyFact, RelatedPair, Ruling
 from portal.billing.models.reserves import ReservedEarning, TierPin
@@ -54,6 +55,9 @@ __all__ = [
     "EarningDay",
     "EarningMaturity",
     "ForeignCharge",
+    "FoundKind",
+    "FoundObject",
+    "FoundState",
     "FraudWarning",
     "HeldEarning",
     "LeaseState",
@@ -73,6 +77,7 @@ __all__ = [
     "PriceVersion",
     "PromoGrant",
     "ProviderAdjustment",
+    "Recovery",
     "Refund",
     "RefundAttempt",
     "RefundOrigin",

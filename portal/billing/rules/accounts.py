@@ -40,6 +40,8 @@ class Kind(StrEnum):
     STRIPE_ADJUSTMENTS = "stripe_adjustments"
     # What the pool pays providers for machines that stand ready, whether or not requests come.
     AVAILABILITY_EXPENSE = "availability_expense"
+    # Money of an organization or a provider that a recovery sets aside until it is known what became of it.
+    FROZEN = "frozen"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,7 @@ KINDS: dict[Kind, KindRule] = {
     Kind.INPUT_VAT: _DEBIT_SYSTEM,
     Kind.STRIPE_ADJUSTMENTS: _DEBIT_SYSTEM,
     Kind.AVAILABILITY_EXPENSE: _DEBIT_SYSTEM,
+    Kind.FROZEN: _LIABILITY_OWNED,
 }
 
 CUSTOMER_KINDS = (
@@ -100,6 +103,7 @@ CUSTOMER_KINDS = (
     Kind.REFUND_CLEARING,
     Kind.POSTPAID_LIMIT,
     Kind.POSTPAID_LINE,
+    Kind.FROZEN,
 )
 PROVIDER_KINDS = (
     Kind.PROVIDER_PENDING,
@@ -108,6 +112,7 @@ PROVIDER_KINDS = (
     Kind.PROVIDER_RECEIVABLE,
     Kind.PROVIDER_HELD,
     Kind.PROVIDER_RESERVE,
+    Kind.FROZEN,
 )
 
 

@@ -45,6 +45,7 @@ GROUPS: dict[Kind, Group] = {
     Kind.PROVIDER_RESERVE: Group.PROVIDERS,
     Kind.INPUT_VAT: Group.MONEY,
     Kind.STRIPE_ADJUSTMENTS: Group.POOL,
+    Kind.FROZEN: Group.MONEY,
 }
 
 _WRITTEN_OFF = frozenset({Kind.BAD_DEBT, Kind.PROMO_EXPENSE})

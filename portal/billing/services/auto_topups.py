@@ -20,7 +20,7 @@ from portal.billing.rules import auto_topups as rules
 from portal.billing.rules.auto_topups import Refused
 from portal.billing.selectors import balances, low_credit
 from portal.billing.selectors import topups as selectors
-from portal.billing.services import auto_outcomes, credit_messages, topup_books, topups
+from portal.billing.services import auto_outcomes, credit_messages, freeze, topup_books, topups
 from portal.core import money
 from portal.core.errors import DomainError
 from portal.integrations import queue, stripe
@@ -56,7 +56,7 @@ def begin(*, organization_id: int, now: datetime) -> TopUp | None:
 
 def _may_begin(plan: AutoTopUp, now: datetime) -> bool:
     owner = plan.organization
-    if not plan.is_on or plan.card is None or (plan.retry_at is not None and now < plan.retry_at):
+    if freeze.is_frozen() or not plan.is_on or plan.card is None or (plan.retry_at is not None and now < plan.retry_at):
         return False
     if owner.state != OrganizationState.ACTIVE or owner.stopped_for:
         return False
@@ -81,7 +81,8 @@ def _row(plan: AutoTopUp, now: datetime) -> TopUp:
 
 def charge(*, topup_id: int, now: datetime) -> TopUp:
     """Charge the card, if nobody else has begun to; whatever the answer, the row says it afterwards."""
-    claimed = TopUp.objects.filter(pk=topup_id, state=TopUpState.CREATED, sent_at=None).update(sent_at=now)
+    waiting = TopUp.objects.filter(pk=topup_id, state=TopUpState.CREATED, sent_at=None)
+    claimed = not freeze.is_frozen() and waiting.update(sent_at=now)
     topup = TopUp.objects.select_related("organization").get(pk=topup_id)
     return _send(topup, now) if claimed else topup
 
@@ -145,6 +146,8 @@ def _find(topup: TopUp, now: datetime) -> TopUp:
     found = auto_outcomes.payment_of(topup)
     if found is not None:
         return _accept(topup, found, now)
+    if freeze.is_frozen():
+        return topup
     if topup.sent_at is not None and now - topup.sent_at < rules.KEY_TRUSTED_FOR:
         return _send(topup, now)
     with transaction.atomic():

@@ -11,7 +11,7 @@ from portal.audit.services import Actor
 from portal.billing import locks as billing_locks
 from portal.billing.rules.accounts import Kind
 from portal.billing.selectors import balances
-from portal.billing.services import ledger, netting
+from portal.billing.services import freeze, ledger, netting
 from portal.payouts.models import Payout, PayoutRun, PayoutState, RunOrigin, RunSkip
 from portal.payouts.rules import approval, reasons
 from portal.payouts.rules.fees import Parts
@@ -96,7 +96,7 @@ def draft_due(*, now: datetime, actor: Actor) -> DraftRun:
 
 
 def _draft(candidates: list[Candidate], actor: Actor, origin: str, now: datetime) -> DraftRun:
-    if not candidates:
+    if not candidates or freeze.is_frozen():
         return DraftRun()
     row = PayoutRun.objects.create(
         origin=origin, currency=settings.CURRENCY, created_at=now, created_by=actor.public_id

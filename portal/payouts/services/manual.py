@@ -8,10 +8,19 @@ from django.db import transaction
 from portal.accounts.models import User
 from portal.audit import services as audit
 from portal.audit.services import Actor
+from portal.billing.services import freeze
 from portal.core.errors import InvalidValue
 from portal.payouts import locks
 from portal.payouts.errors import NotAnOperator, PayoutMoveRefused, PayoutNotSendable, SecondOperatorNeeded
-from portal.payouts.models import BankAccount, BankAccountState, ManualTransfer, Payout, PayoutAttempt, PayoutState, Rail
+from portal.payouts.models import (
+    BankAccount,
+    BankAccountState,
+    ManualTransfer,
+    Payout,
+    PayoutAttempt,
+    PayoutState,
+    Rail,
+)
 from portal.payouts.selectors import payouts as selectors
 from portal.payouts.services import approvals, bank_accounts, destinations, moves
 
@@ -30,6 +39,8 @@ def mark_sent(
     if not reference.strip():
         raise InvalidValue("give the bank's reference, so that the transfer can be found again", param="reference")
     with transaction.atomic():
+        if freeze.is_frozen():
+            raise PayoutNotSendable("payments rest while a backup is being recovered", fix=freeze.FIX)
         payout = _locked(payout_public_id, PayoutState.APPROVED)
         destinations.require_no_hold(provider=payout.provider, now=now)
         _require_as_approved(payout)

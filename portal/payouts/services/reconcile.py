@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from django.db import transaction
 
 from portal.audit.services import SYSTEM_ACTOR
+from portal.billing.services import freeze
 from portal.integrations import queue, stripe
 from portal.integrations.stripe_errors import PaymentError
 from portal.payouts import locks
@@ -69,6 +70,8 @@ def _take(payout_id: int, now: datetime) -> PayoutAttempt | None:
 
 def _not_found(attempt: PayoutAttempt, now: datetime) -> Payout:
     """Stripe has no such transfer: never called → approved again; young key → the same call again; else a person."""
+    if freeze.is_frozen():
+        return Payout.objects.get(pk=attempt.payout_id)
     if attempt.first_sent_at is None:
         return _never_called(attempt, now)
     if now - attempt.first_sent_at >= SAME_KEY_FOR:

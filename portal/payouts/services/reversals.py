@@ -12,6 +12,7 @@ from django.db import IntegrityError, transaction
 from portal.accounts.models import User
 from portal.audit import services as audit
 from portal.audit.services import SYSTEM_ACTOR, Actor
+from portal.billing.services import freeze
 from portal.core.errors import InvalidValue
 from portal.integrations import queue, stripe
 from portal.integrations.stripe_errors import PaymentError, PaymentRejected
@@ -66,7 +67,7 @@ def _require_reversible(payout: Payout, amount_minor: int) -> None:
 def send(*, reversal_id: int, now: datetime) -> PayoutReversal:
     """Make the call, or make it again, and write what came of it; a finished one is left as it is."""
     row = PayoutReversal.objects.select_related("payout").get(pk=reversal_id)
-    if row.state != ReversalState.REQUESTED:
+    if row.state != ReversalState.REQUESTED or freeze.is_frozen():
         return row
     if now - row.requested_at >= SAME_KEY_FOR:
         log.error("payout.reversal_in_doubt", extra={"reversal": row.public_id})

@@ -5,6 +5,7 @@ from datetime import datetime
 from django.db import transaction
 
 from portal.audit.services import SYSTEM_ACTOR
+from portal.billing.services import freeze
 from portal.integrations import stripe
 from portal.integrations.stripe_errors import (
     InsufficientFunds,
@@ -38,6 +39,8 @@ def send(*, payout_id: int, now: datetime) -> Payout:
 def _claim(payout_id: int, now: datetime) -> PayoutAttempt:
     """Take the payout for this worker by a conditional UPDATE, and commit."""
     with transaction.atomic():
+        if freeze.is_frozen():
+            raise PayoutNotSendable("payments rest while a backup is being recovered", fix=freeze.FIX)
         taken = Payout.objects.filter(pk=payout_id, state__in=_SENDABLE).update(changed_at=now)
         payout = locks.payout(payout_id)
         if not taken or payout.state not in _SENDABLE or payout.rail != Rail.STRIPE:
