@@ -5,7 +5,7 @@ import logging
 from celery import shared_task
 from django.conf import settings
 
-from portal.billing import credit_tasks
+from portal.billing import credit_tasks, refund_tasks
 from portal.billing.services import (
     availability,
     books,
@@ -126,6 +126,7 @@ def pay_availability(**_: object) -> None:
 
 
 BEAT = {
+    **refund_tasks.BEAT,
     "billing.tell_prices": 600,
     "billing.pay_availability": 600,
     **credit_tasks.BEAT,

@@ -5,8 +5,9 @@ from datetime import datetime
 from typing import ClassVar
 
 from portal.billing.selectors import topups as topup_selectors
-from portal.billing.services import topups
+from portal.billing.services import disputes, fraud_warnings, refund_reading, topups
 from portal.core.errors import NotFound
+from portal.integrations import stripe
 from portal.payouts.selectors import accounts as account_selectors
 from portal.payouts.services import accounts, bank
 from portal.webhooks.models import StripeEvent
@@ -64,9 +65,25 @@ def handle_account(event: StripeEvent, now: datetime) -> None:
     accounts.refresh(provider_id=provider, now=now)
 
 
-def refuse_unbooked(event: StripeEvent, now: datetime) -> None:
-    """Money moved in a way this version does not book: never pass it over in silence."""
-    raise NotBooked(f"{event.type} of {event.object_id} is not booked", fix="book it by hand, then run ledger_check")
+def handle_charge(event: StripeEvent, now: datetime) -> None:
+    """A charge was refunded, by us or at Stripe."""
+    refund_reading.read(charge=event.object_id, now=now)
+
+
+def handle_refund(event: StripeEvent, now: datetime) -> None:
+    """A refund moved."""
+    seen = stripe.payments().refund(refund=event.object_id)
+    refund_reading.read(charge=seen.charge, now=now)
+
+
+def handle_dispute(event: StripeEvent, now: datetime) -> None:
+    """A bank contests a payment, took its money, gave it back, or decided."""
+    disputes.read(dispute=event.object_id, now=now)
+
+
+def handle_fraud_warning(event: StripeEvent, now: datetime) -> None:
+    """A card network warns of a payment."""
+    fraud_warnings.read(warning=event.object_id, now=now)
 
 
 PLATFORM: dict[str, Handler] = {
@@ -79,9 +96,17 @@ PLATFORM: dict[str, Handler] = {
     "payment_intent.processing": handle_payment,
     "payment_intent.canceled": handle_payment,
     "transfer.reversed": handle_transfer,
-    "charge.refunded": refuse_unbooked,
-    "charge.dispute.funds_withdrawn": refuse_unbooked,
-    "charge.dispute.funds_reinstated": refuse_unbooked,
+    "charge.refunded": handle_charge,
+    "refund.created": handle_refund,
+    "refund.updated": handle_refund,
+    "refund.failed": handle_refund,
+    "charge.dispute.created": handle_dispute,
+    "charge.dispute.updated": handle_dispute,
+    "charge.dispute.funds_withdrawn": handle_dispute,
+    "charge.dispute.funds_reinstated": handle_dispute,
+    "charge.dispute.closed": handle_dispute,
+    "radar.early_fraud_warning.created": handle_fraud_warning,
+    "radar.early_fraud_warning.updated": handle_fraud_warning,
 }
 CONNECT: dict[str, Handler] = {
     "account.updated": handle_account,

@@ -60,7 +60,7 @@ class WarningState(models.TextChoices):
 
 
 class FraudWarning(models.Model):
-    """A card network's warning that a purchase was probably made with a stolen card; it often comes before a dispute."""
+    """A card network's warning that a purchase was probably made with a stolen card; often a dispute follows."""
 
     stripe_warning = models.CharField(max_length=64, unique=True)
     topup = models.ForeignKey("billing.TopUp", on_delete=models.PROTECT, related_name="fraud_warnings")

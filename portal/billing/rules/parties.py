@@ -1,7 +1,7 @@
 """Who may earn from whom."""
 
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 
 from portal.core.money import Nano
 
@@ -12,6 +12,24 @@ class Withheld(StrEnum):
     NOTHING = ""
     HOUSE = "house"
     RELATED = "related_party"
+    LINKED_PROMO = "linked_promo"
+
+
+class Bond(IntEnum):
+    """What is known of a customer and a provider: strangers, linked by a fact that proves nothing, or one party."""
+
+    NONE = 0
+    LINKED = 1
+    RELATED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Payer:
+    """The customer's side of a charge; `has_promo` where any of it is paid from promotional credit."""
+
+    organization_id: int
+    bond: Bond = Bond.NONE
+    has_promo: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +49,19 @@ class Split:
     withheld: Withheld
 
 
-def are_related(*, customer_organization_id: int, earner: Earner) -> bool:
+def are_related(*, payer: Payer, earner: Earner) -> bool:
     """Tell whether customer and provider are the same party, who never earn from each other, promo or paid."""
-    return customer_organization_id == earner.organization_id
+    return payer.organization_id == earner.organization_id or payer.bond is Bond.RELATED
 
 
-def split(*, charge_nano: int, provider_nano: int, customer_organization_id: int, earner: Earner) -> Split:
+def split(*, charge_nano: int, provider_nano: int, payer: Payer, earner: Earner) -> Split:
     """Return who gets what of a charge whose record grants `provider_nano`. Raises ValueError beyond the charge."""
     if not 0 <= provider_nano <= charge_nano:
         raise ValueError(f"a share of {provider_nano} does not fit a charge of {charge_nano}")
     if earner.is_house:
         return Split(Nano(0), Nano(charge_nano), Withheld.HOUSE)
-    if are_related(customer_organization_id=customer_organization_id, earner=earner):
+    if are_related(payer=payer, earner=earner):
         return Split(Nano(0), Nano(charge_nano), Withheld.RELATED)
+    if payer.has_promo and payer.bond is Bond.LINKED:
+        return Split(Nano(0), Nano(charge_nano), Withheld.LINKED_PROMO)
     return Split(Nano(provider_nano), Nano(charge_nano - provider_nano), Withheld.NOTHING)

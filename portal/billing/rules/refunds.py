@@ -48,6 +48,12 @@ class RefundMoveRefused(Conflict):
     code = "refund_move_refused"
 
 
+class RefundStatusUnknown(Conflict):
+    """Stripe has a word for the refund that this version does not know; it waits for one that does."""
+
+    code = "refund_status_unknown"
+
+
 @dataclass(frozen=True, slots=True)
 class Purchase:
     """A paid purchase in minor units: what was paid, the tax in it, and what of both is refunded or on its way."""
@@ -65,9 +71,9 @@ def require_move(*, before: str, after: str) -> None:
 
 
 def state_of(status: str) -> str:
-    """Return the state that Stripe's word stands for. Raises ValueError for a word we do not know."""
+    """Return the state that Stripe's word stands for. Raises RefundStatusUnknown."""
     if status not in _STATES:
-        raise ValueError(f"Stripe calls the refund {status!r}")
+        raise RefundStatusUnknown(f"Stripe calls the refund {status!r}")
     return _STATES[status]
 
 

@@ -8,6 +8,7 @@ from django.db.models import Q, QuerySet, Sum
 
 from portal.accounts.models import Organization
 from portal.billing.models import PartyFact, RelatedPair
+from portal.billing.rules.parties import Bond
 from portal.metering.models import UsageHour
 from portal.nodes.models import Node
 from portal.providers.models import Provider
@@ -17,11 +18,12 @@ FLOW_LOOKS_BACK = timedelta(days=30)
 # Behind one address of a carrier there may be thousands; beyond this many it says nothing about any two.
 MOST_AT_AN_ADDRESS = 20
 
-_PAIRS = """
-    SELECT low_id, high_id FROM billing_relatedpair
-    WHERE is_related AND low_id = ANY(%(all)s) AND high_id = ANY(%(all)s)
+_BONDS = """
+    SELECT low_id, high_id, is_related FROM billing_relatedpair
+    WHERE (is_related OR (ruling = '' AND found = 'suspected'))
+        AND low_id = ANY(%(all)s) AND high_id = ANY(%(all)s)
     UNION
-    SELECT least(one.organization_id, other.organization_id), greatest(one.organization_id, other.organization_id)
+    SELECT least(one.organization_id, other.organization_id), greatest(one.organization_id, other.organization_id), true
     FROM accounts_membership one JOIN accounts_membership other ON other.user_id = one.user_id
     WHERE one.organization_id = ANY(%(customers)s) AND other.organization_id = ANY(%(earners)s)
         AND one.organization_id <> other.organization_id
@@ -36,11 +38,15 @@ def ordered(one: int, other: int) -> Pair:
     return (one, other) if one < other else (other, one)
 
 
-def related_among(*, customers: Collection[int], earners: Collection[int]) -> set[Pair]:
-    """Return the pairs that may not earn from each other: those in force, and whoever shares a person right now."""
+def bonds_among(*, customers: Collection[int], earners: Collection[int]) -> dict[Pair, Bond]:
+    """Return what is known of these organizations (ids): pairs that were found, and whoever shares a person now."""
+    found: dict[Pair, Bond] = {}
     with connection.cursor() as cursor:
-        cursor.execute(_PAIRS, {"all": [*customers, *earners], "customers": list(customers), "earners": list(earners)})
-        return {(low, high) for low, high in cursor.fetchall()}
+        cursor.execute(_BONDS, {"all": [*customers, *earners], "customers": list(customers), "earners": list(earners)})
+        for low, high, is_related in cursor.fetchall():
+            bond = Bond.RELATED if is_related else Bond.LINKED
+            found[low, high] = max(bond, found.get((low, high), Bond.NONE))
+    return found
 
 
 def sharing(*, organization: Organization, kind: str, digest: str) -> list[Organization]:

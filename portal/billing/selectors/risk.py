@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import Count, Max, Min, Q, QuerySet, Sum
+from django.db.models import Count, Exists, Max, Min, OuterRef, Q, QuerySet, Sum
 
 from portal.accounts.models import Organization
 from portal.billing.models import (
@@ -128,6 +128,7 @@ def stops_of(*, organization: Organization, limit: int = 50) -> QuerySet[Spendin
 
 
 def to_judge(*, before: datetime, limit: int = 500) -> list[int]:
-    """Return the organizations that nobody has judged since then."""
-    rows = CustomerRisk.objects.filter(judged_at__lt=before).order_by("judged_at", "pk")
+    """Return the organizations that nobody has judged since then, or since they paid last."""
+    newest = PaidCharge.objects.filter(organization=OuterRef("organization"), paid_at__gte=OuterRef("judged_at"))
+    rows = CustomerRisk.objects.filter(Q(judged_at__lt=before) | Exists(newest)).order_by("judged_at", "pk")
     return list(rows.values_list("organization_id", flat=True)[:limit])

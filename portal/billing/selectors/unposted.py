@@ -3,10 +3,11 @@
 from collections.abc import Iterable
 from datetime import datetime
 
-from django.db.models import Exists, Min, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 
 from portal.accounts.models import Organization
-from portal.billing.models import TopUp, TopUpState, UnpostableUsage, UsagePosting
+from portal.billing.models import LedgerAccount, UnpostableUsage, UsagePosting
+from portal.billing.rules.accounts import Kind
 from portal.billing.rules.batches import RecordKey
 from portal.metering.models import Reader, UsageQueue, UsageRecord
 from portal.providers.models import Provider
@@ -63,11 +64,7 @@ def organizations(ids: Iterable[int]) -> dict[int, str]:
     return dict(Organization.objects.filter(pk__in=set(ids)).values_list("pk", "public_id"))
 
 
-def first_payments(organization_ids: Iterable[int]) -> dict[int, datetime]:
-    """Return when each organization's first top-up was paid, where one was."""
-    rows = (
-        TopUp.objects.filter(organization__in=set(organization_ids), state=TopUpState.PAID)
-        .values("organization")
-        .annotate(first=Min("paid_at"))
-    )
-    return {row["organization"]: row["first"] for row in rows if row["first"] is not None}
+def promotional(account_ids: Iterable[int]) -> set[int]:
+    """Return those of the accounts that hold promotional credit."""
+    rows = LedgerAccount.objects.filter(pk__in=set(account_ids), kind=Kind.PROMO_CREDIT)
+    return set(rows.values_list("pk", flat=True))

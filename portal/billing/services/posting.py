@@ -28,9 +28,12 @@ from portal.billing.rules import accounts as chart
 from portal.billing.rules import batches, maturity, parties
 from portal.billing.rules.accounts import Kind
 from portal.billing.rules.batches import Batch, Line, RecordKey
-from portal.billing.selectors import balances, provider_tiers, unposted
+from portal.billing.rules.parties import Bond
+from portal.billing.rules.risk import Tier
+from portal.billing.selectors import balances, provider_tiers, related, risk, unposted
 from portal.billing.selectors.provider_tiers import Standing
 from portal.billing.services import budgets, credit_watch, leases, ledger, rollups, templates
+from portal.billing.services import risk as customer_risk
 from portal.metering.models import UsageQueue, UsageRecord
 from portal.providers.models import Provider, ProviderKind
 
@@ -59,10 +62,12 @@ class _World:
     """The rows that this run's records point at; the leases are locked."""
 
     leases: dict[int, CreditLease]
+    promo: set[int]
     budget_leases: dict[int, BudgetLease]
     providers: dict[int, Provider]
     organizations: dict[int, str]
-    first_payments: dict[int, datetime]
+    tiers: dict[int, str]
+    bonds: dict[related.Pair, Bond]
     standings: dict[str, Standing]
 
 
@@ -109,10 +114,14 @@ def _load(records: list[UsageRecord], now: datetime) -> _World:
     providers = unposted.providers(record.provider_id for record in records)
     return _World(
         leases=held,
+        promo=unposted.promotional({lease.account_id for lease in held.values()}),
         budget_leases=locks.budget_leases(lease_id for record in records for lease_id in record.budget_lease_ids),
         providers=providers,
         organizations=unposted.organizations(organization_ids),
-        first_payments=unposted.first_payments(organization_ids),
+        tiers=risk.tiers_of(organization_ids=organization_ids),
+        bonds=related.bonds_among(
+            customers=organization_ids, earners={provider.organization_id for provider in providers.values()}
+        ),
         standings=provider_tiers.standings(providers.values(), now=now),
     )
 
@@ -166,13 +175,27 @@ def _line(record: UsageRecord, world: _World) -> Line:
         split=parties.split(
             charge_nano=record.charge_nano,
             provider_nano=record.provider_nano,
-            customer_organization_id=record.organization_id,
+            payer=_payer(record, world),
             earner=parties.Earner(
                 organization_id=provider.organization_id, is_house=provider.kind == ProviderKind.HOUSE
             ),
         ),
         closed_at=record.closed_at,
     )
+
+
+def _payer(record: UsageRecord, world: _World) -> parties.Payer:
+    paying = zip(record.lease_ids, record.lease_charges, strict=True)
+    return parties.Payer(
+        organization_id=record.organization_id,
+        bond=_bond(record.organization_id, record.provider_id, world),
+        has_promo=any(nano and world.leases[lease_id].account_id in world.promo for lease_id, nano in paying),
+    )
+
+
+def _bond(organization_id: int, provider_id: int, world: _World) -> Bond:
+    earner = world.providers[provider_id].organization_id
+    return world.bonds.get(related.ordered(organization_id, earner), Bond.NONE)
 
 
 def _payers(record: UsageRecord, world: _World) -> tuple[tuple[int, int], ...]:
@@ -232,6 +255,7 @@ class _Purse:
     def __init__(self, accounts: dict[str, LedgerAccount], world: _World) -> None:
         self.accounts = accounts
         self.world = world
+        self.holds = customer_risk.holds()
         self.payers = LedgerAccount.objects.in_bulk(lease.account_id for lease in world.leases.values())
         self.free = {pk: balances.free_of(row) for pk, row in self.payers.items()}
 
@@ -250,8 +274,14 @@ class _Purse:
         """Return what is known of the money behind the batch."""
         return maturity.CustomerFacts(
             is_promo=all(self.payers[payer].kind == Kind.PROMO_CREDIT for payer, _ in batch.payers),
-            first_paid_at=self.world.first_payments.get(batch.organization_id),
+            hold_days=self._customer_days(batch),
         )
+
+    def _customer_days(self, batch: Batch) -> int:
+        """Return how long the customer's tier asks for; who is linked to the provider is as good as new."""
+        if _bond(batch.organization_id, batch.provider_id, self.world) is Bond.LINKED:
+            return self.holds.days(Tier.NEW)
+        return self.holds.days(self.world.tiers.get(batch.organization_id, ""))
 
     def hold_days(self, batch: Batch) -> int:
         """Return how long the batch's provider waits, by its trust tier."""

@@ -1,4 +1,4 @@
-"""Giving unused credit back to the card that paid: asked for, approved, withdrawn; its money is aside from the start."""
+"""Giving unused credit back to the card that paid: asked for, approved, withdrawn; its money is aside at once."""
 
 from datetime import datetime
 

@@ -8,7 +8,7 @@ from portal.audit.services import SYSTEM_ACTOR, Actor
 from portal.billing.models import TopUp, TopUpState
 from portal.billing.rules import topups as rules
 from portal.billing.rules.accounts import Kind
-from portal.billing.services import cards, incoming, ledger, templates
+from portal.billing.services import cards, charges, incoming, ledger, templates
 from portal.billing.services.incoming import Money, Source
 from portal.core import money
 from portal.integrations import queue, stripe
@@ -33,6 +33,7 @@ class Paid:
     invoice_url: str
     receipt_url: str
     card: SavedCard | None
+    is_three_d_secure: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,7 @@ def paid_by_checkout(seen: Checkout) -> Paid:
         invoice_url=seen.invoice_url,
         receipt_url=seen.receipt_url,
         card=seen.card,
+        is_three_d_secure=seen.is_three_d_secure,
     )
 
 
@@ -143,6 +145,14 @@ def _credit(topup: TopUp, paid: Paid, now: datetime) -> None:
             "invoice_url",
             "receipt_url",
         ]
+    )
+    charges.note(
+        topup=topup,
+        charge=paid.charge,
+        payment=paid.payment_intent,
+        card=paid.card,
+        is_three_d_secure=paid.is_three_d_secure,
+        now=now,
     )
     if topup.saves_card and paid.card is not None:
         cards.keep(organization=topup.organization, card=paid.card, now=now)

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from portal.billing.models import EarningMaturity, TopUp
+from portal.billing.models import CustomerRisk, EarningMaturity
 from portal.billing.rules.accounts import Kind
 from portal.billing.selectors import balances
 from portal.billing.services import ledger, maturity, posting, reconcile
@@ -33,22 +33,16 @@ def test_an_earning_matures_after_the_providers_hold(settings):
     assert reconcile.differences(now=LATER) == []
 
 
-def test_a_new_card_makes_later_money(settings):
+@pytest.mark.parametrize(("tier", "days"), [("new", 60), ("known", 14), ("trusted", 7)])
+def test_young_payments_make_later_money(settings, tier, days):
     settings.PAYOUT_HOLD_DAYS = 7
     market = Market()
-    TopUp.objects.create(
-        organization=market.customer,
-        amount_minor=1000,
-        currency="usd",
-        state="paid",
-        created_at=DELIVERED,
-        paid_at=DELIVERED - timedelta(days=29),
-    )
+    CustomerRisk.objects.create(organization=market.customer, tier=tier, judged_at=DELIVERED)
     market.serve()
 
     posting.post_usage(now=LATER)
 
-    assert EarningMaturity.objects.get().matures_at == DELIVERED + timedelta(days=14)
+    assert EarningMaturity.objects.get().matures_at == DELIVERED + timedelta(days=days)
 
 
 def test_without_a_hold_an_earning_matures_at_once(settings):

@@ -9,7 +9,7 @@ from portal.billing.rules import accounts, journal, maturity, parties, periods
 from portal.billing.rules.accounts import KINDS, Kind
 from portal.billing.rules.batches import Line, gather
 from portal.billing.rules.maturity import CustomerFacts
-from portal.billing.rules.parties import Earner, Withheld
+from portal.billing.rules.parties import Bond, Earner, Payer, Withheld
 from portal.billing.rules.periods import month_of
 
 NOON = datetime(2026, 11, 2, 12, tzinfo=UTC)
@@ -86,7 +86,7 @@ def test_a_month_may_close_a_day_after_its_end():
 
 
 def test_a_stranger_earns_his_share():
-    split = parties.split(charge_nano=1000, provider_nano=800, customer_organization_id=1, earner=STRANGER)
+    split = parties.split(charge_nano=1000, provider_nano=800, payer=Payer(organization_id=1), earner=STRANGER)
 
     assert (split.provider_nano, split.platform_nano, split.withheld) == (800, 200, Withheld.NOTHING)
 
@@ -100,7 +100,7 @@ def test_a_stranger_earns_his_share():
     ],
 )
 def test_relations_and_the_house_earn_nothing(earner, reason):
-    split = parties.split(charge_nano=1000, provider_nano=800, customer_organization_id=1, earner=earner)
+    split = parties.split(charge_nano=1000, provider_nano=800, payer=Payer(organization_id=1), earner=earner)
 
     assert (split.provider_nano, split.platform_nano, split.withheld) == (0, 1000, reason)
 
@@ -108,22 +108,42 @@ def test_relations_and_the_house_earn_nothing(earner, reason):
 @pytest.mark.parametrize("share", [-1, 1001])
 def test_a_share_lies_within_its_charge(share):
     with pytest.raises(ValueError, match="does not fit"):
-        parties.split(charge_nano=1000, provider_nano=share, customer_organization_id=1, earner=STRANGER)
+        parties.split(charge_nano=1000, provider_nano=share, payer=Payer(organization_id=1), earner=STRANGER)
+
+
+@pytest.mark.parametrize(
+    ("bond", "has_promo", "reason"),
+    [
+        (Bond.RELATED, False, Withheld.RELATED),
+        (Bond.RELATED, True, Withheld.RELATED),
+        (Bond.LINKED, True, Withheld.LINKED_PROMO),
+    ],
+)
+def test_one_party_never_earns_and_promotional_credit_not_even_where_a_link_proves_nothing(bond, has_promo, reason):
+    payer = Payer(organization_id=1, bond=bond, has_promo=has_promo)
+
+    split = parties.split(charge_nano=1000, provider_nano=800, payer=payer, earner=STRANGER)
+
+    assert (split.provider_nano, split.platform_nano, split.withheld) == (0, 1000, reason)
+
+
+def test_a_link_that_proves_nothing_lets_paid_credit_earn():
+    payer = Payer(organization_id=1, bond=Bond.LINKED)
+
+    assert parties.split(charge_nano=1000, provider_nano=800, payer=payer, earner=STRANGER).provider_nano == 800
 
 
 @pytest.mark.parametrize(
     ("facts", "days"),
     [
-        (CustomerFacts(is_promo=False, first_paid_at=NOON - timedelta(days=30)), 7),
-        (CustomerFacts(is_promo=False, first_paid_at=NOON - timedelta(days=30) + timedelta(microseconds=1)), 14),
-        (CustomerFacts(is_promo=False, first_paid_at=NOON), 14),
-        (CustomerFacts(is_promo=False, first_paid_at=None), 7),
-        (CustomerFacts(is_promo=True, first_paid_at=NOON), 7),
+        (CustomerFacts(is_promo=False, hold_days=0), 7),
+        (CustomerFacts(is_promo=False, hold_days=7), 7),
+        (CustomerFacts(is_promo=False, hold_days=60), 60),
+        (CustomerFacts(is_promo=True, hold_days=60), 7),
     ],
 )
-def test_new_cards_make_later_money(facts, days):
+def test_young_payments_make_later_money(facts, days):
     assert maturity.matures_at(delivered_at=NOON, hold_days=7, facts=facts) == NOON + timedelta(days=days)
-    assert maturity.matures_at(delivered_at=NOON, hold_days=0, facts=facts) == NOON
 
 
 def line(number, *, payer=1, provider=1, closed_at=NOON):
@@ -133,7 +153,7 @@ def line(number, *, payer=1, provider=1, closed_at=NOON):
         organization_id=payer,
         provider_id=provider,
         charge_nano=number,
-        split=parties.split(charge_nano=number, provider_nano=0, customer_organization_id=1, earner=STRANGER),
+        split=parties.split(charge_nano=number, provider_nano=0, payer=Payer(organization_id=1), earner=STRANGER),
         closed_at=closed_at,
     )
 
