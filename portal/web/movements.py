@@ -2,6 +2,10 @@
 
 _WORDS = {
     "topup": "Credit bought",
+    "bank_credit": "Bank transfer",
+    "bank_credit_reversed": "Bank transfer taken back",
+    "postpaid_limit": "Limit of paying afterwards",
+    "postpaid_write_off": "Bill written off",
     "promo_grant": "Promotional credit",
     "promo_expiry": "Promotional credit expired",
     "refund_reserved": "Refund under way",

@@ -1,4 +1,4 @@
-"""What must be equal about credit that is not bought page by page: grants, bank transfers, lines and bills: (code, SQL)."""
+"""What must be equal about grants, bank transfers, postpaid lines and bills: (code, SQL)."""
 
 QUERIES = (
     (

@@ -1,9 +1,12 @@
 """Promotional credit, grant by grant."""
 
+from dataclasses import dataclass
 from datetime import datetime
 
 from portal.accounts.models import Organization
 from portal.billing.models.grants import PromoGrant
+from portal.billing.rules import grants as rules
+from portal.billing.rules.grants import Grant
 
 
 def grants_of(*, organization: Organization, limit: int = 50) -> list[PromoGrant]:
@@ -11,10 +14,20 @@ def grants_of(*, organization: Organization, limit: int = 50) -> list[PromoGrant
     return list(PromoGrant.objects.filter(organization=organization).order_by("-created_at", "-pk")[:limit])
 
 
-def grants_left(*, organization: Organization, limit: int = 50) -> list[PromoGrant]:
-    """Return the grants of which something was left when they were last looked at, what expires first first."""
-    rows = PromoGrant.objects.filter(organization=organization, rest_nano__gt=0)
-    return list(rows.order_by("expires_at", "pk")[:limit])
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A grant and what is left of it now (nano)."""
+
+    grant: PromoGrant
+    rest_nano: int
+
+
+def standing(*, organization: Organization, balance_nano: int, limit: int = 50) -> list[Left]:
+    """Return the grants of which something is left where their account has so much, in the order they are spent."""
+    rows = {row.pk: row for row in PromoGrant.objects.filter(organization=organization, rest_nano__gt=0)[:limit]}
+    given = [Grant(number=row.pk, rest_nano=row.rest_nano, expires_at=row.expires_at) for row in rows.values()]
+    settled = rules.spend(given, balance_nano=balance_nano)
+    return [Left(rows[grant.number], grant.rest_nano) for grant in settled if grant.rest_nano]
 
 
 def ended(*, now: datetime, limit: int = 500) -> list[int]:

@@ -7,7 +7,7 @@ from portal.billing.services.ledger import Transfer, account
 
 
 def money_in(*, organization: str, into: Kind, net: int, tax: int, owed: Owed, currency: str) -> list[Transfer]:
-    """Money came in: debt is paid first, then what was drawn of the postpaid line; the rest is credit, tax is set aside.
+    """Money came in: it pays debt, then what was drawn of the postpaid line; the rest is credit, tax is set aside.
 
     `into` is where the money lies now: a place of the pool's, or what was set aside for the organization.
     """

@@ -41,7 +41,7 @@ class Gift:
     note: str = ""
 
 
-def grant_promo(  # noqa: PLR0913  the amount and the words of a gift without an end may stand alone
+def grant_promo(
     *, organization: Organization, amount_nano: int, key: str, actor: Actor, now: datetime, note: str = ""
 ) -> LedgerTx:
     """Give an organization promotional credit that never expires, once per `key`. Raises UnsoundTransfer, KeyReused."""

@@ -2,7 +2,19 @@
 
 from django.urls import URLPattern
 
-from portal.web.customer import credit, key_rotation, keys, overview, private_nodes, projects, recount_files, requests, usage
+from portal.web.customer import (
+    auto_topup,
+    bills,
+    credit,
+    key_rotation,
+    keys,
+    overview,
+    private_nodes,
+    projects,
+    recount_files,
+    requests,
+    usage,
+)
 
 app_name = "customer"
 urlpatterns: list[URLPattern] = [
@@ -14,5 +26,7 @@ urlpatterns: list[URLPattern] = [
     *usage.urlpatterns,
     *requests.urlpatterns,
     *recount_files.urlpatterns,
+    *auto_topup.urlpatterns,
+    *bills.urlpatterns,
     *credit.urlpatterns,
 ]

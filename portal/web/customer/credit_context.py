@@ -1,0 +1,42 @@
+"""What the Credit page shows; each of its forms may be the one that was just sent."""
+
+from datetime import datetime
+
+from django import forms
+from django.conf import settings
+
+from portal.accounts.models import Role
+from portal.accounts.rules import roles
+from portal.billing.rules import runway
+from portal.billing.selectors import auto_topups, balances, cards, grants, postpaid, spend_pace, topups, transactions
+from portal.web.access import OrganizationRequest
+from portal.web.customer.credit_forms import AlertForm, AutoTopUpForm, TopUpForm, new_key
+
+
+def context(request: OrganizationRequest, *, now: datetime, **sent: forms.Form) -> dict[str, object]:
+    """Return the page's context; `sent` holds the form that was sent, by its name."""
+    organization = request.organization
+    balance = balances.customer_balance(organization=organization.public_id)
+    spent = spend_pace.spent_lately(organization_id=organization.pk, now=now)
+    saved, plan = cards.cards_of(organization=organization), auto_topups.plan_of(organization=organization)
+    alert = auto_topups.alert_of(organization=organization)
+    return {
+        "form": sent.get("form") or TopUpForm(initial={"client_key": new_key()}),
+        "auto_form": sent.get("auto_form") or AutoTopUpForm(cards=saved, plan=plan),
+        "alert_form": sent.get("alert_form") or AlertForm(alert=alert),
+        "currency": settings.CURRENCY.upper(),
+        "balance": balance,
+        "runway": runway.in_words(runway.runway(balance_nano=balance.free_nano, spent_nano=spent)),
+        "spent_lately": spent,
+        "plan": plan,
+        "auto_spent_minor": auto_topups.spent_this_month(organization_id=organization.pk, now=now) if plan else 0,
+        "alert": alert,
+        "cards": saved,
+        "gifts": grants.standing(organization=organization, balance_nano=balance.promo_nano),
+        "postpaid": postpaid.terms_of(organization=organization),
+        "bills": postpaid.bills_of(organization=organization),
+        "topups": topups.topups_of(organization=organization),
+        "movements": transactions.customer_movements(organization=organization.public_id),
+        "may_manage": roles.includes(request.membership.role, Role.ADMIN),
+        "is_owner": roles.includes(request.membership.role, Role.OWNER),
+    }
