@@ -65,6 +65,7 @@ class TopUp(models.Model):
     client_key = models.CharField(max_length=80, blank=True)
     origin = models.CharField(max_length=8, choices=TopUpOrigin, default=TopUpOrigin.CHECKOUT)
     saves_card = models.BooleanField(default=False)
+    asks_3ds = models.BooleanField(default=False)
     card = models.CharField(max_length=64, blank=True)
     state = models.CharField(max_length=12, choices=TopUpState, default=TopUpState.CREATED)
     state_reason = models.CharField(max_length=240, blank=True)

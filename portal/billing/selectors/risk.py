@@ -70,9 +70,9 @@ def buyer_of(*, organization: Organization, now: datetime) -> Buyer:
 
 
 def bought_since(*, organization: Organization, since: datetime) -> int:
-    """Return what the organization bought or is about to, in minor units."""
+    """Return what the organization bought or is about to, in minor units; one that is being confirmed counts once."""
     rows = TopUp.objects.filter(organization=organization, created_at__gt=since)
-    rows = rows.filter(state__in=[*UNFINISHED, TopUpState.PAID])
+    rows = rows.filter(state__in=[*UNFINISHED, TopUpState.PAID]).exclude(state=TopUpState.NEEDS_ACTION)
     return int(rows.aggregate(sum=Sum("amount_minor", default=0))["sum"])
 
 

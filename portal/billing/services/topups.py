@@ -17,7 +17,7 @@ from portal.billing.errors import KeyReused
 from portal.billing.models import StripeCustomer, TopUp, TopUpOrigin, TopUpState
 from portal.billing.rules import topups as rules
 from portal.billing.selectors import topups as selectors
-from portal.billing.services import auto_outcomes, topup_books
+from portal.billing.services import auto_outcomes, topup_books, topup_guard
 from portal.billing.services.topup_books import Look
 from portal.core.errors import Conflict, InvalidValue
 from portal.integrations import stripe
@@ -47,9 +47,10 @@ class Wanted:
 def start_topup(*, organization: Organization, wanted: Wanted, actor: Actor, now: datetime) -> TopUp:
     """Open a Checkout page for the purchase.
 
-    Raises InvalidValue, KeyReused, PaymentRejected, PaymentOutcomeUnknown (call again with the same key).
+    Raises InvalidValue, KeyReused, what `topup_guard.require` raises, PaymentRejected, PaymentOutcomeUnknown (call
+    again with the same key).
     """
-    least, most = rules.least_minor(settings.CURRENCY), rules.most_minor(settings.CURRENCY)
+    least, most = topup_guard.least_minor(), rules.most_minor(settings.CURRENCY)
     if not least <= wanted.amount_minor <= most:
         raise InvalidValue(f"an amount is {least} to {most} minor units", param="amount")
     topup = _row(organization, wanted, actor, now)
@@ -59,6 +60,9 @@ def start_topup(*, organization: Organization, wanted: Wanted, actor: Actor, now
 
 
 def _row(organization: Organization, wanted: Wanted, actor: Actor, now: datetime) -> TopUp:
+    known = _known(organization, wanted)
+    if known is not None:
+        return known
     topup = TopUp(
         organization=organization,
         created_by=wanted.created_by,
@@ -70,13 +74,24 @@ def _row(organization: Organization, wanted: Wanted, actor: Actor, now: datetime
     )
     try:
         with transaction.atomic():
+            topup.asks_3ds = topup_guard.require(
+                organization=organization, amount_minor=wanted.amount_minor, address=actor.address, now=now
+            ).asks_3ds
             topup.save(force_insert=True)
             topup_books.record(topup, "topup.created", actor=actor, now=now)
     except IntegrityError:
-        topup = TopUp.objects.get(organization=organization, client_key=wanted.client_key)
-        if (topup.amount_minor, topup.saves_card) != (wanted.amount_minor, wanted.saves_card):
-            raise KeyReused(f"this key already stands for {topup.public_id}, which differs") from None
+        return _known(organization, wanted) or topup
     return topup
+
+
+def _known(organization: Organization, wanted: Wanted) -> TopUp | None:
+    """Return the purchase that the key stands for already. Raises KeyReused where it is another one."""
+    known = TopUp.objects.filter(organization=organization, client_key=wanted.client_key).first()
+    if known is None or not wanted.client_key:
+        return None
+    if (known.amount_minor, known.saves_card) != (wanted.amount_minor, wanted.saves_card):
+        raise KeyReused(f"this key already stands for {known.public_id}, which differs")
+    return known
 
 
 def _open_checkout(topup: TopUp, now: datetime) -> TopUp:
@@ -92,6 +107,7 @@ def _open_checkout(topup: TopUp, now: datetime) -> TopUp:
         success_url=page,
         cancel_url=settings.PUBLIC_URL + reverse("customer:credit"),
         saves_card=topup.saves_card,
+        asks_3ds=topup.asks_3ds,
     )
     try:
         session = stripe.payments().create_checkout(key=f"topup:{topup.public_id}", order=order)
