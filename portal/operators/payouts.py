@@ -15,11 +15,11 @@ from portal.integrations import stripe
 from portal.integrations.stripe_errors import PaymentError
 from portal.integrations.stripe_types import Balance, Transfer
 from portal.operators.access import OperatorRequest, operator_page
-from portal.payouts.models import Payout, PayoutState
+from portal.payouts.models import Payout, PayoutState, Rail
 from portal.payouts.rules import states
 from portal.payouts.selectors import outlook as outlooks
 from portal.payouts.selectors import payouts as selectors
-from portal.payouts.services import approvals, drafts, reconcile, reviews, runs
+from portal.payouts.services import approvals, reconcile, reversals, reviews, runs
 
 _BEFORE_SENDING = {PayoutState.RESERVED, PayoutState.HELD, PayoutState.APPROVED, PayoutState.WAITING_FUNDS}
 
@@ -53,15 +53,6 @@ def _platform_balance(request: OperatorRequest) -> Balance | None:
 
 @require_POST
 @operator_page
-def draft(request: OperatorRequest) -> HttpResponse:
-    """Reserve a payout for everyone who can be paid, and say who is skipped and why."""
-    run = drafts.draft_payouts(now=clock.now(), actor=request.actor)
-    total = sum(payout.amount_minor for payout in run.payouts)
-    return render(request, "operators/payouts_drafted.html", {"run": run, "total_minor": total})
-
-
-@require_POST
-@operator_page
 def send(request: OperatorRequest) -> HttpResponse:
     """Find out about payouts in doubt, then send what is approved."""
     done = runs.run(now=clock.now())
@@ -89,6 +80,10 @@ def payout(request: OperatorRequest, payout: str) -> HttpResponse:
         "may_decide": found.state == PayoutState.NEEDS_REVIEW,
         "in_doubt": in_doubt,
         "listing": _listing(request, found) if in_doubt else [],
+        "legs": found.bank_legs.order_by("-made_at", "-pk"),
+        "reversals": found.reversals.select_related("requested_by").order_by("-requested_at", "-pk"),
+        "may_reverse": found.state == PayoutState.TRANSFERRED and found.rail == Rail.STRIPE,
+        "left_minor": found.amount_minor - found.reversed_minor,
     }
     return render(request, "operators/payout.html", context)
 
@@ -119,6 +114,25 @@ def act(request: OperatorRequest, payout: str) -> HttpResponse:
         raise InvalidValue(f"use one of {', '.join(acts)}", param="action")
     done = acts[action](request, payout)
     messages.success(request, f"{done.public_id}: {states.MEANINGS[done.state]}")
+    return redirect("operators:payout", payout)
+
+
+@require_POST
+@operator_page
+def reverse(request: OperatorRequest, payout: str) -> HttpResponse:
+    """Take a payout back at Stripe, in part or in full."""
+    text = request.POST.get("amount_minor", "")
+    if not (text.isascii() and text.isdigit()):
+        raise InvalidValue("give the amount in minor units, a whole number", param="amount")
+    row = reversals.request(
+        payout_public_id=payout,
+        amount_minor=int(text),
+        reason=_reason(request),
+        requested_by=request.user,
+        actor=request.actor,
+        now=clock.now(),
+    )
+    messages.success(request, f"{row.public_id} is on its way to Stripe; what comes of it is shown below.")
     return redirect("operators:payout", payout)
 
 
@@ -159,8 +173,8 @@ def _reason(request: OperatorRequest) -> str:
 
 urlpatterns = [
     path("payouts/", payouts, name="payouts"),
-    path("payouts/draft/", draft, name="payouts-draft"),
     path("payouts/send/", send, name="payouts-send"),
     path("payouts/<str:payout>/", payout, name="payout"),
+    path("payouts/<str:payout>/reverse/", reverse, name="payout-reverse"),
     path("payouts/<str:payout>/act/", act, name="payout-act"),
 ]

@@ -3,6 +3,9 @@
 from django.urls import URLPattern
 
 from portal.operators import (
+    adjustments,
+    agreements,
+    availability,
     catalogue,
     checks,
     customers,
@@ -10,14 +13,18 @@ from portal.operators import (
     fleet,
     gpu_kinds,
     ledger,
+    margin,
     model_files,
     model_memory,
     overview,
+    payout_runs,
     payouts,
     placement,
     prices,
     providers,
     releases,
+    shares,
+    standing,
 )
 
 app_name = "operators"
@@ -33,8 +40,15 @@ urlpatterns: list[URLPattern] = [
     *catalogue.urlpatterns,
     *gpu_kinds.urlpatterns,
     *placement.urlpatterns,
+    *agreements.urlpatterns,
     *prices.urlpatterns,
+    *shares.urlpatterns,
+    *availability.urlpatterns,
+    *margin.urlpatterns,
     *payouts.urlpatterns,
+    *payout_runs.urlpatterns,
+    *adjustments.urlpatterns,
+    *standing.urlpatterns,
     *customers.urlpatterns,
     *ledger.urlpatterns,
 ]

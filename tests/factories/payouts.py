@@ -13,11 +13,11 @@ from factory.django import DjangoModelFactory
 
 from portal.accounts.models import Organization, User
 from portal.audit.services import SYSTEM_ACTOR
-from portal.billing.models import LedgerAccount, TopUp
+from portal.billing.models import LedgerAccount, ProviderAdjustment, TopUp
 from portal.billing.rules.accounts import Kind
 from portal.billing.services import ledger, templates, topups
 from portal.core import money
-from portal.payouts.models import Payout, PayoutAttempt
+from portal.payouts.models import Payout, PayoutAttempt, PayoutRun
 from portal.payouts.services import accounts, approvals, drafts
 from portal.providers.models import Provider
 from portal.sandbox.stripe_double.events import CONNECT, PLATFORM, THIN
@@ -166,6 +166,34 @@ class PayoutFactory(DjangoModelFactory):
     created_at = OPENED
     changed_at = OPENED
     attempt = factory.RelatedFactory("tests.factories.payouts.AttemptFactory", factory_related_name="payout")
+
+
+class PayoutRunFactory(DjangoModelFactory):
+    """A run without payouts."""
+
+    class Meta:
+        model = PayoutRun
+
+    origin = "operator"
+    currency = "usd"
+    created_at = OPENED
+    created_by = "system"
+
+
+class AdjustmentFactory(DjangoModelFactory):
+    """A claw-back that waits for another operator."""
+
+    class Meta:
+        model = ProviderAdjustment
+
+    provider = factory.SubFactory(EarningProviderFactory)
+    kind = "clawback"
+    reason = "fraud"
+    note = "The node served a smaller model than it was asked for."
+    amount_nano = 1_000_000_000
+    currency = "usd"
+    proposed_by = factory.SubFactory(UserFactory, is_operator=True)
+    proposed_at = OPENED
 
 
 class AttemptFactory(DjangoModelFactory):

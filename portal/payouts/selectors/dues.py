@@ -68,9 +68,9 @@ def candidates(providers: Iterable[Provider]) -> list[Candidate]:
     keys = [provider.pk for provider in asked]
     owed = balances.provider_balances(providers=[provider.public_id for provider in asked])
     plans = {plan.provider_id: plan for plan in PayoutPlan.objects.filter(provider__in=keys)}
-    seen, gone, by_bank = _payouts(keys), _gone(keys), paid_by_bank(keys)
+    seen, living, by_bank = _payouts(keys), _living(keys), paid_by_bank(keys)
     found = [
-        _candidate(provider, owed[provider.public_id], plans.get(provider.pk), provider.pk in gone, seen)
+        _candidate(provider, owed[provider.public_id], plans.get(provider.pk), living.get(provider.pk), seen)
         for provider in asked
     ]
     return [replace(one, is_paid_by_bank=one.provider.pk in by_bank) for one in found]
@@ -156,22 +156,22 @@ def _payouts(keys: list[int]) -> dict[int, tuple[bool, datetime | None]]:
     return {row["provider_id"]: (row["open"] > 0, row["last"]) for row in rows}
 
 
-def _gone(keys: list[int]) -> set[int]:
-    """Return the providers that had nodes and have none in the pool any more."""
+def _living(keys: list[int]) -> dict[int, int]:
+    """Return of each provider that ever had nodes how many of them are in the pool now."""
     rows = (
         Node.objects.filter(provider__in=keys)
         .values("provider_id")
         .annotate(living=Count("pk", filter=~Q(state=NodeState.RETIRED)))
         .order_by("provider_id")
     )
-    return {row["provider_id"] for row in rows if not row["living"]}
+    return {row["provider_id"]: row["living"] for row in rows}
 
 
 def _candidate(
     provider: Provider,
     balance: ProviderBalance,
     plan: PayoutPlan | None,
-    is_gone: bool,  # noqa: FBT001  a fact among facts
+    living: int | None,
     payouts: dict[int, tuple[bool, datetime | None]],
 ) -> Candidate:
     has_open, last = payouts.get(provider.pk, (False, None))
@@ -183,7 +183,7 @@ def _candidate(
             schedule=plan.schedule if plan else "",
             threshold_minor=plan.threshold_minor if plan else None,
         ),
-        has_left=is_gone,
+        has_left=living == 0 or (not living and plan is not None and plan.left_at is not None),
         has_open=has_open,
         last_drafted_at=last,
     )

@@ -10,7 +10,7 @@ from django.urls import path
 from portal.billing.rules import rating
 from portal.billing.rules.export import csv_text
 from portal.billing.rules.rating import Terms
-from portal.billing.selectors import balances, earnings, prices, spend, transactions
+from portal.billing.selectors import adjustments, balances, earnings, prices, provider_tiers, spend, transactions
 from portal.billing.selectors.earnings import Example
 from portal.core import clock
 from portal.core.money import decimal_text
@@ -51,6 +51,10 @@ def earnings_page(request: ProviderRequest) -> HttpResponse:
         **daily.context(rows, view, names, groups=_GROUPS, amount="Earned"),
         "charged": earnings.totals(provider_id=provider.pk, first=view.first, last=view.last),
         "maturing": earnings.maturing(provider=provider.public_id),
+        "reserve": earnings.kept_back(provider=provider.public_id),
+        "reserve_days": settings.PAYOUT_RESERVE_DAYS,
+        "standing": provider_tiers.standing(provider, now=now),
+        "adjustments": adjustments.adjustments_of(provider=provider),
         "formula": _formula(example) if example else None,
     }
     return render(request, "provider/earnings.html", context)

@@ -8,12 +8,14 @@ from portal.web.provider import (
     node_checks,
     nodes,
     overview,
+    payout_plan,
     payouts,
     placement,
     private_nodes,
     profile,
     recount_files,
     requests,
+    share,
 )
 
 app_name = "provider"
@@ -25,8 +27,10 @@ urlpatterns: list[URLPattern] = [
     *private_nodes.urlpatterns,
     *enrol.urlpatterns,
     *earnings.urlpatterns,
+    *share.urlpatterns,
     *requests.urlpatterns,
     *recount_files.urlpatterns,
     *payouts.urlpatterns,
+    *payout_plan.urlpatterns,
     *profile.urlpatterns,
 ]

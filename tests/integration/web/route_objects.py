@@ -10,12 +10,12 @@ from portal.nodes.models import AgentRelease, Node
 from portal.payouts.models import Payout
 from portal.providers.models import Provider
 from tests.factories.accounts import ApiKeyFactory, InvitationFactory, ProjectFactory
-from tests.factories.billing import PricedModelFactory, buy
+from tests.factories.billing import PricedModelFactory, agreed_price, buy, price_to_come
 from tests.factories.catalog import CatalogModelFactory
 from tests.factories.checks import CheckResultFactory
 from tests.factories.metering import usage_record
 from tests.factories.nodes import DeploymentFactory, EnrolmentTokenFactory, NodeFactory, NodeGuestFactory
-from tests.factories.payouts import PayoutFactory, TopUpFactory
+from tests.factories.payouts import AdjustmentFactory, PayoutFactory, PayoutRunFactory, TopUpFactory
 from tests.factories.providers import ProviderFactory
 from tests.factories.releases import AgentReleaseFactory
 from tests.world import Team, World
@@ -74,6 +74,23 @@ OBJECTS: dict[str, Maker] = {
     "operators:release": lambda world, team: {"version": _release().version},
     "operators:release-stop": lambda world, team: {"version": _release().version, "how": "halt"},
     "operators:model-prices": lambda world, team: {"model_id": PricedModelFactory().pk},
+    "operators:price-cancel": lambda world, team: {"version_id": price_to_come().pk},
+    "operators:agreement-end": lambda world, team: {"version_id": agreed_price(team.organization).pk},
+    "public:model": lambda world, team: {"model_id": price_to_come().model.public_id},
+    "operators:adjustment": lambda world, team: {"adjustment": AdjustmentFactory(provider=_provider(team)).public_id},
+    "operators:adjustment-decide": lambda world, team: {
+        "adjustment": AdjustmentFactory(provider=_provider(team)).public_id
+    },
+    "operators:adjustment-new": lambda world, team: {"provider_id": _provider(team).public_id},
+    "operators:standing": lambda world, team: {"provider_id": _provider(team).public_id},
+    "operators:payout-run": lambda world, team: {"run": PayoutRunFactory().public_id},
+    "operators:payout-run-approve": lambda world, team: {"run": PayoutRunFactory().public_id},
+    "operators:payout-run-check": lambda world, team: {"run": PayoutRunFactory().public_id},
+    "operators:payout-reverse": lambda world, team: {"payout": _payout(world).public_id},
+    "provider:payout": lambda world, team: {
+        "payout": PayoutFactory(provider=_provider(team), state="canceled").public_id
+    },
+    "provider:earning": lambda world, team: {"tx_id": buy(team.organization, amount=1, key="earning").pk},
     "operators:payout": lambda world, team: {"payout": _payout(world).public_id},
     "operators:payout-act": lambda world, team: {"payout": _payout(world).public_id},
     "operators:transaction": lambda world, team: {"tx_id": buy(team.organization, amount=1, key="matrix").pk},
