@@ -87,6 +87,17 @@ TOPUP_CARDS = env.integer("TOPUP_CARDS", 3, low=0, high=1000)
 # The smallest purchase in minor units; 0: five units of the currency, five hundred of one without decimals.
 TOPUP_MINIMUM_MINOR = env.integer("TOPUP_MINIMUM_MINOR", 0, low=0, high=1_000_000_000)
 
+# Who the pool is on credit notes to its providers. Without a name and a country none are written, and no VAT is paid.
+ISSUER_NAME = env.text("ISSUER_NAME")
+ISSUER_ADDRESS = env.text("ISSUER_ADDRESS")
+ISSUER_COUNTRY = env.country("ISSUER_COUNTRY")
+ISSUER_TAX_ID = env.text("ISSUER_TAX_ID")
+# Whether everyone may read /books: what was charged each day, and who got it. Operators always may.
+PUBLISH_BOOKS = env.choice("PUBLISH_BOOKS", "off", {"on", "off"})
+
+# Lets Stripe compute sales tax or VAT on purchases of credit, and ask buyers for their tax numbers. Switch Stripe Tax on
+# in its dashboard first.
+STRIPE_AUTOMATIC_TAX = env.boolean("STRIPE_AUTOMATIC_TAX", default=False)
 STRIPE_API_KEY = env.text("STRIPE_API_KEY")
 STRIPE_API_BASE = env.url("STRIPE_API_BASE", "https://api.stripe.com")
 # Which of Stripe's account APIs opens providers' accounts: v1 only for platforms that Stripe has kept on it.

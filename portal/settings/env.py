@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 from django.core.exceptions import ImproperlyConfigured
 
 _TRUE = {"1", "true", "yes", "on"}
+_COUNTRY_LETTERS = 2
 _FALSE = {"0", "false", "no", "off", ""}
 
 
@@ -61,6 +62,14 @@ def choice(name: str, default: str, allowed: set[str]) -> str:
     value = text(name, default)
     if value not in allowed:
         raise ImproperlyConfigured(f"{name}={value!r}: use one of {', '.join(sorted(allowed))}")
+    return value
+
+
+def country(name: str) -> str:
+    """Return a country's two letters, or an empty text."""
+    value = text(name).strip().upper()
+    if value and not (len(value) == _COUNTRY_LETTERS and value.isascii() and value.isalpha()):
+        raise ImproperlyConfigured(f"{name}={value!r}: use two letters such as DE")
     return value
 
 
