@@ -30,7 +30,7 @@ from portal.providers.models import Provider, ProviderKind
 _MISSING = frozenset({"resource_missing", "account_invalid", "not_found"})
 
 
-def start_onboarding(  # noqa: PLR0913  a link, who asks for it, and what makes it safe
+def start_onboarding(
     *,
     provider: Provider,
     return_url: str,
@@ -198,6 +198,18 @@ def _require_no_payout_to(row: PayoutAccount) -> None:
             "nobody could tell any more whether it arrived",
             fix="wait until it has ended, or ask the operator to cancel it",
         )
+
+
+def dashboard_link(*, provider: Provider, confirmed_at: datetime | None, now: datetime) -> str:
+    """Return a single-use way into the provider's dashboard at Stripe, where its bank account can be changed.
+
+    Raises SecondFactorNeeded, AccountGone, and what Payments raises.
+    """
+    protection.require_recent(confirmed_at, now=now)
+    row = PayoutAccount.objects.filter(provider=provider).first()
+    if row is None or row.stripe_account is None:
+        raise AccountGone("no account is linked", fix="start the onboarding")
+    return stripe.payments().login_link(account=row.stripe_account)
 
 
 def accept_currency(*, provider: Provider, actor: Actor, now: datetime) -> PayoutAccount:

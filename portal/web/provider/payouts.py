@@ -10,58 +10,61 @@ from django.urls import path, reverse
 from django.views.decorators.http import require_POST
 
 from portal.accounts.models import Role
-from portal.billing.selectors import balances
+from portal.billing.selectors import balances, held_earnings
 from portal.core import clock
 from portal.integrations.stripe_errors import PaymentError
 from portal.payouts.errors import AccountGone
-from portal.payouts.models import PayoutAccount
+from portal.payouts.models import CURRENT_STATES
 from portal.payouts.rules import accounts as account_rules
-from portal.payouts.rules import states
+from portal.payouts.rules import requirements, states
 from portal.payouts.selectors import accounts as account_selectors
+from portal.payouts.selectors import destinations
 from portal.payouts.selectors import outlook as outlooks
 from portal.payouts.selectors import payouts as selectors
 from portal.payouts.services import accounts
 from portal.providers.models import ProviderKind
 from portal.web.access import ProviderRequest, provider_page
+from portal.web.bank_words import bank_words
 from portal.web.hosted import may_lead_to_stripe
+from portal.web.provider import destination
+from portal.web.second_factor import confirmed_at, lead_to_it
 
 _FORM_HELPS = frozenset({"not_started", "onboarding", "action_required", "restricted", "active"})
-BANK = {
-    "pending": "the bank transfer is prepared",
-    "in_transit": "on its way to the bank",
-    "paid": "the bank has it",
-    "failed": "the bank refused it: update the bank account at Stripe",
-    "canceled": "the bank transfer was canceled",
-}
 
 
 @may_lead_to_stripe
 @provider_page()
 def payouts(request: ProviderRequest) -> HttpResponse:
     """Show what is owed, what keeps it from being paid, and every payout so far."""
-    provider = request.provider
+    provider, now = request.provider, clock.now()
     row = account_selectors.account_of(provider=provider)
     state = row.state if row else "not_started"
     history = selectors.payouts_of(provider=provider)
+    bank = destinations.last_bank_account(provider=provider)
     context = {
+        "provider": provider,
         "balance": balances.provider_balance(provider=provider.public_id),
-        "outlook": outlooks.outlook(provider=provider, now=clock.now()),
+        "outlook": outlooks.outlook(provider=provider, now=now),
         "account": row,
         "state": state,
-        "fix": account_rules.FIXES[state],
-        "asks": _asks(row),
+        "cause": account_rules.cause(state, row.state_code if row else ""),
+        "fix": account_rules.fix(state, row.state_code if row else ""),
+        "asks": requirements.asks(row.requirements) if row else [],
+        "days_left": requirements.days_left(row.due_at, now=now) if row else None,
+        "held": held_earnings.held_of(provider=provider.public_id),
+        "earns_before": settings.EARN_BEFORE_KYC,
+        "held_until": destinations.held_until(provider=provider, now=now),
+        "changes": destinations.changes_of(provider=provider, limit=20),
+        "has_bank_transfers": settings.MANUAL_PAYOUTS,
+        "bank": bank,
+        "is_bank_current": bank is not None and bank.state in CURRENT_STATES,
         "is_house": provider.kind == ProviderKind.HOUSE,
         "has_form": state in _FORM_HELPS,
         "is_unlinkable": state in account_rules.UNLINKABLE,
-        "payouts": [(one, states.MEANINGS[one.state], BANK.get(one.bank_state, "")) for one in history],
+        "payouts": [(one, states.MEANINGS[one.state], bank_words(one)) for one in history],
         "minimum_minor": settings.PAYOUT_MINIMUM_MINOR,
     }
     return render(request, "provider/payouts.html", context)
-
-
-def _asks(row: PayoutAccount | None) -> list[str]:
-    entries = row.requirements if row else []
-    return [str(entry["description"]) for entry in entries if entry.get("awaiting") == "user"]
 
 
 @may_lead_to_stripe
@@ -79,9 +82,15 @@ def renew(request: ProviderRequest) -> HttpResponse:
 
 
 def _to_form(request: ProviderRequest) -> HttpResponse:
+    back = reverse("provider:payouts")
+    row = account_selectors.account_of(provider=request.provider)
+    refusal = lead_to_it(request, back=back) if accounts.needs_confirmation(row=row) else None
+    if refusal is not None:
+        return HttpResponseRedirect(refusal["location"])
     try:
         url = accounts.start_onboarding(
             provider=request.provider,
+            confirmed_at=confirmed_at(request),
             return_url=settings.PUBLIC_URL + reverse("provider:payouts-return"),
             refresh_url=settings.PUBLIC_URL + reverse("provider:payouts-renew"),
             actor=request.actor,
@@ -115,20 +124,11 @@ def _refresh(request: ProviderRequest, now: datetime) -> None:
         messages.warning(request, f"The account could not be read: {error.message}")
 
 
-@require_POST
-@provider_page(role=Role.ADMIN)
-def unlink(request: ProviderRequest) -> HttpResponse:
-    """Forget an account that can never be paid, to start again."""
-    accounts.unlink(provider=request.provider, actor=request.actor, now=clock.now())
-    messages.success(request, "The account is unlinked. Start the onboarding again.")
-    return redirect("provider:payouts")
-
-
 urlpatterns = [
     path("payouts/", payouts, name="payouts"),
     path("payouts/onboard/", onboard, name="payouts-onboard"),
     path("payouts/renew/", renew, name="payouts-renew"),
     path("payouts/return/", returned, name="payouts-return"),
     path("payouts/refresh/", refresh, name="payouts-refresh"),
-    path("payouts/unlink/", unlink, name="payouts-unlink"),
+    *destination.urlpatterns,
 ]
