@@ -67,7 +67,8 @@ def handle_account(event: StripeEvent, now: datetime) -> None:
 
 def handle_charge(event: StripeEvent, now: datetime) -> None:
     """A charge was refunded, by us or at Stripe."""
-    refund_reading.read(charge=event.object_id, now=now)
+    if not refund_reading.read(charge=event.object_id, now=now):
+        raise UnknownReference(f"Stripe lists no refund of {event.object_id}")
 
 
 def handle_refund(event: StripeEvent, now: datetime) -> None:

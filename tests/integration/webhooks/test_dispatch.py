@@ -68,12 +68,14 @@ def test_types_that_mean_nothing_to_us_are_put_aside(shop, now):
     assert dispatch.handle(event_id=event.pk, now=now).state == "ignored"
 
 
-def test_money_that_moves_unbooked_is_never_passed_over(shop, now):
+def test_a_refund_that_is_nowhere_is_never_passed_over(shop, now):
     event = stored(now, type="charge.refunded", object_id="ch_1")
 
-    failed = dispatch.handle(event_id=event.pk, now=now)
+    first = dispatch.handle(event_id=event.pk, now=now)
+    last = dispatch.handle(event_id=event.pk, now=now + timedelta(days=3, hours=1))
 
-    assert (failed.state, failed.error.split(":")[0]) == ("failed", "not_booked")
+    assert (first.state, first.error.split(":")[0]) == ("pending", "unknown_reference")
+    assert last.state == "failed"
 
 
 def test_stripe_out_of_reach_means_later(shop, now):
