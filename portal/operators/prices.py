@@ -1,4 +1,4 @@
-"""Operator pages: prices and shares. The main page's route is named `operators:prices`."""
+"""Operator pages: the public prices. The main page's route is named `operators:prices`."""
 
 from datetime import datetime
 
@@ -8,16 +8,17 @@ from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path
 
+from portal.billing.models import PriceVersion
 from portal.billing.price_form import TermsForm, initial_of, preview
+from portal.billing.selectors import price_previews
 from portal.billing.selectors import prices as price_selectors
+from portal.billing.services import price_ends
 from portal.billing.services import prices as price_services
 from portal.catalog.models import CatalogModel
 from portal.core import clock
 from portal.core.errors import DomainError
 from portal.core.moment_field import MomentField
-from portal.core.money import BPS
 from portal.operators.access import OperatorRequest, operator_page
-from portal.providers.models import Provider, ProviderKind
 
 
 class PriceForm(TermsForm):
@@ -26,57 +27,39 @@ class PriceForm(TermsForm):
     effective_from = MomentField(help_text="Leave empty for now. Running requests keep the price they began with.")
 
 
-class ShareForm(forms.Form):
-    """What providers get of a charge, and from when."""
+class EndForm(forms.Form):
+    """Why a price is taken back."""
 
-    provider = forms.ModelChoiceField(
-        Provider.objects.none(), required=False, empty_label="The whole pool (default)", label="For"
-    )
-    percent = forms.DecimalField(label="Provider's share, percent", min_value=0, max_value=100, decimal_places=2)
-    effective_from = MomentField(help_text="Leave empty for now.")
-
-
-def _share_form(request: OperatorRequest) -> ShareForm:
-    form = ShareForm(request.POST if request.method == "POST" else None)
-    choice = form.fields["provider"]
-    if isinstance(choice, forms.ModelChoiceField):
-        choice.queryset = Provider.objects.exclude(kind=ProviderKind.HOUSE).order_by("legal_name", "pk")
-    return form
+    reason = forms.CharField(label="Reason", max_length=240, help_text="Kept in the audit log.")
 
 
 @operator_page
 def prices(request: OperatorRequest) -> HttpResponse:
-    """List every model with its price now and the next one, and the shares; set a share."""
+    """List every model with its price now and the next one."""
     now = clock.now()
-    form = _share_form(request)
-    if request.method == "POST" and form.is_valid() and _set_share(request, form, now):
-        return redirect("operators:prices")
     current = price_selectors.prices_at(at=now)
     models = CatalogModel.objects.order_by("public_id")[:500]
     context = {
         "rows": [(model, current.get(model.pk)) for model in models],
         "upcoming": price_selectors.all_upcoming(now=now),
-        "default_bps": price_selectors.share_at(provider_id=None, at=now),
-        "shares": price_selectors.share_history(),
-        "form": form,
-        "now": now,
     }
     return render(request, "operators/prices.html", context)
 
 
 @operator_page
 def model_prices(request: OperatorRequest, model_id: int) -> HttpResponse:
-    """Show a model's price history; preview a new price, then set it."""
+    """Show a model's price history; preview a new price on the last 30 days, then set it."""
     now = clock.now()
     model = get_object_or_404(CatalogModel, pk=model_id)
     current = price_selectors.prices_at(at=now).get(model.pk)
     form = PriceForm(request.POST or None, initial=initial_of(current))
-    shown = None
+    shown = past = None
     if request.method == "POST" and form.is_valid():
         if "confirm" in request.POST and _set_price(request, model, form, now):
             return redirect("operators:model-prices", model_id=model.pk)
         share_bps = price_selectors.share_at(provider_id=None, at=now)
         shown = preview(form.terms(), current=current, share_bps=share_bps)
+        past = price_previews.preview(model_id=model.pk, terms=form.terms(), now=now)
     context = {
         "model": model,
         "history": price_selectors.price_history(model_id=model.pk),
@@ -84,9 +67,34 @@ def model_prices(request: OperatorRequest, model_id: int) -> HttpResponse:
         "current": current,
         "form": form,
         "preview": shown,
+        "past": past,
         "now": now,
     }
     return render(request, "operators/model_prices.html", context)
+
+
+@operator_page
+def cancel(request: OperatorRequest, version_id: int) -> HttpResponse:
+    """Take back a price that does not hold yet, after asking for the reason."""
+    version = get_object_or_404(PriceVersion.objects.select_related("model"), pk=version_id, provider=None)
+    form = EndForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            price_ends.cancel(
+                version_id=version.pk, reason=form.cleaned_data["reason"], actor=request.actor, now=clock.now()
+            )
+        except DomainError as refusal:
+            form.add_error(None, refusal.sentences)
+        else:
+            messages.success(request, f"Price version {version.version} of {version.model.public_id} is canceled.")
+            return _to_list(version)
+    return render(request, "operators/price_cancel.html", {"version": version, "form": form})
+
+
+def _to_list(version: PriceVersion) -> HttpResponse:
+    if version.organization_id is not None:
+        return redirect("operators:agreements")
+    return redirect("operators:model-prices", model_id=version.model_id)
 
 
 def _set_price(request: OperatorRequest, model: CatalogModel, form: PriceForm, now: datetime) -> bool:
@@ -105,23 +113,8 @@ def _set_price(request: OperatorRequest, model: CatalogModel, form: PriceForm, n
     return True
 
 
-def _set_share(request: OperatorRequest, form: ShareForm, now: datetime) -> bool:
-    try:
-        price_services.set_share(
-            provider=form.cleaned_data["provider"],
-            share_bps=int(form.cleaned_data["percent"] * BPS / 100),
-            actor=request.actor,
-            now=now,
-            effective_from=form.cleaned_data["effective_from"],
-        )
-    except DomainError as refusal:
-        form.add_error(None, refusal.sentences)
-        return False
-    messages.success(request, "The share is set.")
-    return True
-
-
 urlpatterns = [
     path("prices/", prices, name="prices"),
     path("prices/<int:model_id>/", model_prices, name="model-prices"),
+    path("prices/versions/<int:version_id>/cancel/", cancel, name="price-cancel"),
 ]

@@ -49,6 +49,7 @@ _ENTRIES: dict[str, list[list[tuple[str, str, str]]]] = {
         ],
         [
             ("Earnings", "provider:earnings", "chart-column"),
+            ("Share", "provider:share", "percent"),
             ("Requests", "provider:requests", "list"),
             ("Payouts", "provider:payouts", "banknote"),
             ("Statements", "provider:statements", "file-text"),
@@ -61,6 +62,7 @@ _ENTRIES: dict[str, list[list[tuple[str, str, str]]]] = {
             ("API keys", "customer:keys", "key-round"),
             ("Projects", "customer:projects", "folder"),
             ("Private nodes", "customer:private-nodes", "server"),
+            ("Prices", "customer:prices", "tag"),
             ("Usage", "customer:usage", "chart-column"),
         ],
         [("Credit", "customer:credit", "wallet"), ("Statements", "customer:statements", "file-text")],
@@ -80,6 +82,8 @@ _ENTRIES: dict[str, list[list[tuple[str, str, str]]]] = {
             ("Models", "operators:models", "boxes"),
             ("Placement", "operators:placement", "waypoints"),
             ("Prices", "operators:prices", "tag"),
+            ("Shares", "operators:shares", "percent"),
+            ("Margin", "operators:margin", "scale"),
         ],
         [("Payout run", "operators:payouts", "banknote"), ("Ledger", "operators:ledger", "book-open")],
         [("Tables", "operator_admin:index", "table-2")],
@@ -87,7 +91,10 @@ _ENTRIES: dict[str, list[list[tuple[str, str, str]]]] = {
 }
 
 # Pages that belong to an entry although their addresses do not begin with its own.
-_BELOW = {"provider:nodes": ("/provider/prices/", "/provider/deployments/")}
+_BELOW = {
+    "provider:nodes": ("/provider/prices/", "/provider/deployments/"),
+    "operators:shares": ("/operator/availability/",),
+}
 
 
 def shell(request: HttpRequest) -> dict[str, object]:

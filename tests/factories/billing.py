@@ -175,3 +175,21 @@ def house_market(**changes) -> Market:
 def budget_of(owner: ApiKey | Project | Organization, *, zone: str = "UTC") -> BudgetTerms:
     """Return the owner's budget as the gateway's snapshot would hold it."""
     return BudgetTerms(owner.public_id, owner.budget_period, owner.budget_cap_nano, zone)
+
+
+def price_to_come(model: CatalogModel | None = None, *, now: datetime = OPENED) -> PriceVersion:
+    """A model with a price from `now` on and another one a century later."""
+    sold = model or PricedModelFactory()
+    prices.set_price(model=sold, terms=TERMS, actor=SYSTEM_ACTOR, now=now)
+    later = now + timedelta(days=36_500)
+    return prices.set_price(model=sold, terms=TERMS, actor=SYSTEM_ACTOR, now=now, effective_from=later)
+
+
+def agreed_price(
+    organization: Organization, model: CatalogModel | None = None, *, terms: Terms = TERMS, now: datetime = OPENED
+) -> PriceVersion:
+    """What an organization pays for a model in place of its public price."""
+    agreed = prices.Agreed(organization)
+    return prices.set_price(
+        model=model or PricedModelFactory(), terms=terms, actor=SYSTEM_ACTOR, now=now, agreed=agreed
+    )

@@ -150,4 +150,3 @@ def _related_to_house() -> set[int]:
     house = set(Provider.objects.filter(kind=ProviderKind.HOUSE).values_list("organization_id", flat=True))
     pairs = RelatedPair.objects.filter(Q(low__in=house) | Q(high__in=house), is_related=True)
     return {end for pair in pairs.values_list("low_id", "high_id") for end in pair}
-

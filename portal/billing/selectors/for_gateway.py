@@ -7,7 +7,7 @@ from django.db import connection
 
 from portal.billing.models import PriceVersion, ShareVersion, TierMembership
 from portal.billing.rules.shares import share_of
-from portal.billing.selectors.price_versions import PUBLIC, standing
+from portal.billing.selectors.price_versions import PUBLIC, is_open, standing
 from portal.billing.selectors.prices import default_bps
 
 # Versions, ends and memberships are append-only, but a share becomes valid by the clock alone.
@@ -43,7 +43,7 @@ def own_prices_from(*, at: datetime) -> dict[tuple[int, int], list[PriceVersion]
     return {
         whose: versions
         for whose, versions in kept.items()
-        if len(versions) > 1 or versions[0].until is None or versions[0].until > at
+        if len(versions) > 1 or is_open(versions[0], at=at)
     }
 
 

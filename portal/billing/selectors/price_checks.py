@@ -19,7 +19,8 @@ QUERIES = (
     (
         "price_not_in_force",
         """
-        SELECT usage.request_id || '/' || usage.attempt, 'a price that holds', 'version ' || price.version || ', canceled'
+        SELECT usage.request_id || '/' || usage.attempt, 'a price that holds',
+            'version ' || price.version || ', canceled'
         FROM billing_priceend ended
         JOIN billing_priceversion price ON price.id = ended.version_id AND ended.at <= price.effective_from
         JOIN metering_usagerecord usage ON usage.price_version_id = price.id

@@ -7,9 +7,10 @@ from django.db.models import F
 
 from portal.accounts.models import Organization
 from portal.billing.models import PriceNotice, PriceVersion, SpendDay
-from portal.billing.selectors.price_versions import PUBLIC, standing
+from portal.billing.selectors.price_versions import PUBLIC, is_open, standing
 
 _USED_WITHIN: Final = timedelta(days=30)
+_MOMENT: Final = timedelta(microseconds=1)
 
 
 def coming(*, after: datetime, until: datetime, limit: int = 100) -> list[PriceVersion]:
@@ -25,7 +26,7 @@ def price_before(version: PriceVersion) -> PriceVersion | None:
             organization=version.organization_id, model=version.model_id, effective_from__lt=version.effective_from
         )
         last = earlier.order_by("-effective_from", "-id").first()
-        if last is not None and (last.until is None or last.until >= version.effective_from):
+        if last is not None and is_open(last, at=version.effective_from - _MOMENT):
             return last
     rows = standing().filter(PUBLIC, model=version.model_id).exclude(pk=version.pk)
     return rows.filter(effective_from__lte=version.effective_from).order_by("-effective_from", "-id").first()
@@ -55,4 +56,4 @@ def to_withdraw(*, limit: int) -> list[PriceNotice]:
 def _agreed(model_id: int, *, at: datetime) -> set[int]:
     rows = standing().filter(model=model_id, effective_from__lte=at).exclude(organization=None)
     newest = rows.order_by("organization_id", "-effective_from", "-id").distinct("organization_id")
-    return {row.organization_id for row in newest if row.organization_id and (row.until is None or row.until > at)}
+    return {row.organization_id for row in newest if row.organization_id and is_open(row, at=at)}

@@ -121,13 +121,13 @@ _SCOPE = """
 """
 _EXACT = f"""
     SELECT usage.organization_id, count(*), sum(usage.charge_nano), sum(rated.charge),
-        sum(CASE WHEN withheld THEN 0 ELSE usage.provider_nano END),
-        sum(CASE WHEN withheld THEN 0 ELSE div(rated.charge * usage.share_bps, 10000) END)
+        sum(CASE WHEN rated.is_withheld THEN 0 ELSE usage.provider_nano END),
+        sum(CASE WHEN rated.is_withheld THEN 0 ELSE div(rated.charge * usage.share_bps, 10000) END)
     FROM metering_usagerecord usage
     JOIN billing_priceversion version ON version.id = usage.price_version_id AND {_SCOPE}
     LEFT JOIN billing_usageposting posting ON posting.opened_on = usage.opened_on
         AND posting.request_id = usage.request_id AND posting.attempt = usage.attempt
-    CROSS JOIN LATERAL (SELECT coalesce(posting.withheld, '') <> '' AS withheld, %(request)s + div(
+    CROSS JOIN LATERAL (SELECT coalesce(posting.withheld, '') <> '' AS is_withheld, %(request)s + div(
         (usage.prompt_tokens - usage.cached_tokens)::numeric * %(prompt)s
         + usage.cached_tokens::numeric * %(cached)s
         + usage.completion_tokens::numeric * %(completion)s + 500000, 1000000) AS charge) rated
@@ -148,7 +148,8 @@ _SPENT = f"""
 _EARNED = f"""
     SELECT earning.share_bps, sum(requests), sum(prompt_tokens), sum(cached_tokens), sum(completion_tokens),
         sum(charge_nano), sum(earned_nano)
-    FROM billing_earningday earning JOIN billing_priceversion version ON version.id = earning.price_version_id AND {_SCOPE}
+    FROM billing_earningday earning
+    JOIN billing_priceversion version ON version.id = earning.price_version_id AND {_SCOPE}
     WHERE earning.model_id = %(model)s AND day BETWEEN %(first)s AND %(last)s
     GROUP BY 1 ORDER BY 1
 """  # noqa: S608  constant

@@ -45,6 +45,12 @@ def until_of(version: PriceVersion) -> datetime | None:
     return found
 
 
+def is_open(version: PriceVersion, *, at: datetime) -> bool:
+    """Tell whether a version of `standing` has not ended by `at`."""
+    until = until_of(version)
+    return until is None or until > at
+
+
 # LEAST leaves out what is null: the earlier of both ends, or the one there is.
 _END = Case(
     When(end=None, then=F("effective_until")),

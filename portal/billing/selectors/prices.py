@@ -8,7 +8,7 @@ from django.db.models import F, Q, QuerySet
 from portal.billing.errors import PriceMissing
 from portal.billing.models import PriceVersion, ShareVersion, TierMembership
 from portal.billing.rules import shares
-from portal.billing.selectors.price_versions import PUBLIC, price_version, standing
+from portal.billing.selectors.price_versions import PUBLIC, is_open, price_version, standing
 from portal.core.money import BPS
 
 version = price_version
@@ -24,7 +24,7 @@ def price_at(*, model_id: int, at: datetime) -> PriceVersion:
 
 
 def share_at(*, provider_id: int | None, at: datetime) -> int:
-    """Return the provider's share in basis points at `at`; without a provider that of one who has neither own nor tier."""
+    """Return the provider's share in basis points at `at`; without a provider the pool's default."""
     return share_in_force(provider_id=provider_id, at=at).bps
 
 
@@ -90,7 +90,7 @@ def own_prices_at(*, organization_id: int, at: datetime) -> dict[int, PriceVersi
     """Return by model id what is agreed with the organization and in force at `at`."""
     rows = standing().filter(organization=organization_id, effective_from__lte=at).select_related("model")
     newest = rows.order_by("model_id", "-effective_from", "-id").distinct("model_id")
-    return {row.model_id: row for row in newest if row.until is None or row.until > at}
+    return {row.model_id: row for row in newest if is_open(row, at=at)}
 
 
 def overrides(*, limit: int = 200) -> QuerySet[PriceVersion]:

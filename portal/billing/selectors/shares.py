@@ -38,7 +38,9 @@ def members_at(*, at: datetime) -> list[TierMembership]:
 
 def history_of(*, provider_id: int) -> list[shares.Step]:
     """Return every step of the provider's share, oldest first, those to come too."""
-    moves = list(TierMembership.objects.filter(provider_id=provider_id).select_related("tier").order_by("effective_from"))
+    moves = list(
+        TierMembership.objects.filter(provider_id=provider_id).select_related("tier").order_by("effective_from")
+    )
     names = {row.tier_id: row.tier.name for row in moves if row.tier is not None}
     rows = ShareVersion.objects.filter(Q(provider_id=provider_id) | Q(tier__in=names) | Q(provider=None, tier=None))
     found = list(rows.order_by("effective_from", "id")[:_MOST])

@@ -70,7 +70,7 @@ def sums_at(*, at: datetime, is_whole: bool = False) -> list[AccountSums]:
 
 
 def sums_of(*, account_ids: Iterable[int], at: datetime, before: int = 0) -> dict[int, tuple[int, int]]:
-    """Return debits and credits of these accounts before `at`, and of what took effect at it before transfer `before`."""
+    """Return these accounts' debits and credits before `at`, and of transfers at that moment with a lower id."""
     given = _given(last_close(at=at)) | {"at": at, "before": before, "ids": list(account_ids)}
     with connection.cursor() as cursor:
         cursor.execute(_SUMS_OF, given)

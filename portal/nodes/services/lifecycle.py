@@ -12,7 +12,6 @@ from portal.nodes.rules import states
 from portal.nodes.services import decisions, moves
 from portal.providers.models import ProviderKind
 
-
 HIGHEST_COST_NANO = 10**14  # a hundred thousand units of the currency an hour: beyond it is a slip of the hand
 
 
@@ -97,7 +96,7 @@ def rename(*, node_id: str, name: str, actor: Actor, now: datetime) -> Node:
     return node
 
 
-def set_house_terms(  # noqa: PLR0913  these are the terms, who sets them and when
+def set_house_terms(
     *,
     node_id: str,
     origin: NodeOrigin,
@@ -108,7 +107,8 @@ def set_house_terms(  # noqa: PLR0913  these are the terms, who sets them and wh
 ) -> Node:
     """Say whether a house node is owned or rented and what an hour of it costs from when on, `now` by default.
 
-    A moment that has passed is allowed: costs are shown in the margin, never booked. Raises NotAHouseNode, InvalidValue.
+    A moment that has passed is allowed: costs are shown in the margin, never booked. Raises NotAHouseNode,
+    InvalidValue.
     """
     if not 0 <= cost_nano_per_hour <= HIGHEST_COST_NANO or origin == NodeOrigin.PROVIDER:
         raise InvalidValue("give owned or rented, and a cost of zero or more", param="origin")
@@ -126,6 +126,10 @@ def set_house_terms(  # noqa: PLR0913  these are the terms, who sets them and wh
             created_at=now,
             created_by=actor.public_id,
         )
-        detail: dict[str, object] = {"origin": origin.value, "nano": cost_nano_per_hour, "effective_from": starts.isoformat()}
+        detail: dict[str, object] = {
+            "origin": origin.value,
+            "nano": cost_nano_per_hour,
+            "effective_from": starts.isoformat(),
+        }
         decisions.record(node, "node.house_terms_set", actor=actor, now=now, **detail)
     return node

@@ -2,11 +2,12 @@
 
 from django.urls import URLPattern
 
-from portal.web.public import home, planner, theme
+from portal.web.public import home, offers, planner, theme
 
 app_name = "public"
 urlpatterns: list[URLPattern] = [
     *home.urlpatterns,
+    *offers.urlpatterns,
     *planner.urlpatterns,
     *theme.urlpatterns,
 ]

@@ -188,8 +188,13 @@ def test_a_share_is_set_from_a_later_moment_on(world, market, django_assert_max_
     browser = world.client(world.operator)
 
     answer = browser.post(
-        "/operator/prices/",
-        {"provider": world.provider.pk, "percent": "72.5", "effective_from": "2026-11-03T00:00"},
+        "/operator/shares/",
+        {
+            "what": "share",
+            "share-provider": world.provider.pk,
+            "share-percent": "72.5",
+            "share-effective_from": "2026-11-03T00:00",
+        },
     )
 
     assert answer.status_code == 302
@@ -197,11 +202,11 @@ def test_a_share_is_set_from_a_later_moment_on(world, market, django_assert_max_
     assert (share.provider, share.share_bps) == (world.provider, 7250)
     assert share.effective_from == datetime(2026, 11, 3, tzinfo=UTC)
     with django_assert_max_num_queries(30):
-        assert "72.5%" in browser.get("/operator/prices/").content.decode()
+        assert "72.5%" in browser.get("/operator/shares/").content.decode()
 
 
 def test_a_share_beyond_all_is_refused(world, market):
-    page = world.client(world.operator).post("/operator/prices/", {"percent": "101", "effective_from": ""})
+    page = world.client(world.operator).post("/operator/shares/", {"what": "share", "share-percent": "101"})
 
     assert page.status_code == 200
     assert not ShareVersion.objects.exists()
@@ -215,6 +220,11 @@ def test_a_share_beyond_all_is_refused(world, market):
         "/operator/ledger/",
         "/operator/ledger/journal/",
         "/operator/prices/",
+        "/operator/shares/",
+        "/operator/availability/",
+        "/operator/margin/",
+        "/operator/prices/agreements/",
+        "/customer/prices/",
     ],
 )
 def test_empty_pages_say_what_they_are_for(world, path):
@@ -228,7 +238,8 @@ def test_empty_pages_say_what_they_are_for(world, path):
 
 def test_a_share_in_the_past_is_refused_in_words(world, market):
     page = world.client(world.operator).post(
-        "/operator/prices/", {"percent": "70", "effective_from": "2026-11-01T00:00"}
+        "/operator/shares/",
+        {"what": "share", "share-percent": "70", "share-effective_from": "2026-11-01T00:00"},
     )
 
     assert "has passed" in page.content.decode()

@@ -11,6 +11,7 @@ from portal.billing.errors import PriceInThePast, PriceMissing, UnsoundPrice
 from portal.billing.models import PriceVersion, ShareVersion
 from portal.billing.rules.rating import Terms
 from portal.billing.selectors import prices as selectors
+from portal.billing.selectors.shares import share_history
 from portal.billing.services import prices
 from portal.core.errors import Conflict
 from tests.factories.billing import DELIVERED, TERMS, EarningProviderFactory, PricedModelFactory
@@ -122,7 +123,7 @@ def test_a_provider_has_its_own_share_or_the_pools(settings):
     assert selectors.share_at(provider_id=special.pk, at=DELIVERED + HOUR) == 9000
     assert selectors.share_at(provider_id=other.pk, at=DELIVERED + HOUR) == 8000
     assert selectors.share_at(provider_id=None, at=DELIVERED + HOUR) == 8000
-    assert selectors.share_history().count() == 2
+    assert share_history().count() == 2
 
 
 @pytest.mark.parametrize("bps", [-1, 10_001])

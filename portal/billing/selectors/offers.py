@@ -1,0 +1,85 @@
+"""What a visitor or an organization pays for each offered model: now, from which later moment on, and before."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from portal.billing.models import PriceVersion
+from portal.billing.selectors import prices
+from portal.billing.selectors.price_versions import PUBLIC, standing, until_of
+from portal.catalog.models import CatalogModel, ModelState
+from portal.catalog.selectors import models
+
+_SHOWN = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Coming:
+    """A price that will hold; without one an agreement ends then and the public price holds again."""
+
+    at: datetime
+    price: PriceVersion | None
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One model: its public price, what was agreed with the organization, and what comes."""
+
+    model: CatalogModel
+    public: PriceVersion
+    own: PriceVersion | None
+    own_until: datetime | None
+    coming: Sequence[Coming]
+
+    @property
+    def price(self) -> PriceVersion:
+        """What is paid now."""
+        return self.own or self.public
+
+
+def offers(*, now: datetime, organization_id: int | None = None) -> list[Offer]:
+    """Return the offered models that have a price, by public id."""
+    public = prices.prices_at(at=now)
+    own = {} if organization_id is None else prices.own_prices_at(organization_id=organization_id, at=now)
+    coming: dict[int, list[PriceVersion]] = {}
+    for row in prices.all_upcoming(now=now, limit=_SHOWN):
+        coming.setdefault(row.model_id, []).append(row)
+    agreed: dict[int, list[PriceVersion]] = {}
+    if organization_id is not None:
+        for row in prices.own_upcoming(organization_id=organization_id, now=now, limit=_SHOWN):
+            agreed.setdefault(row.model_id, []).append(row)
+    return [
+        _offer(row, public[row.pk], own.get(row.pk), coming.get(row.pk, []), agreed.get(row.pk, []))
+        for row in models.offered_models()[:_SHOWN]
+        if row.pk in public
+    ]
+
+
+def offer(*, model_id: str, now: datetime) -> Offer | None:
+    """Return one offered model by its public id, None where there is none or it has no price."""
+    offered = CatalogModel.objects.filter(state__in=[ModelState.ACTIVE, ModelState.DEPRECATED])
+    row = offered.filter(public_id=model_id).first()
+    if row is None:
+        return None
+    begun = standing().filter(PUBLIC, model=row, effective_from__lte=now)
+    public = begun.order_by("-effective_from", "-id").first()
+    if public is None:
+        return None
+    coming = standing().filter(PUBLIC, model=row, effective_from__gt=now).order_by("effective_from", "id")
+    return _offer(row, public, None, list(coming), [])
+
+
+def _offer(
+    model: CatalogModel,
+    public: PriceVersion,
+    own: PriceVersion | None,
+    coming: list[PriceVersion],
+    agreed: list[PriceVersion],
+) -> Offer:
+    until = until_of(own) if own else None
+    steps = [Coming(row.effective_from, row) for row in agreed]
+    if own is None or until is not None:
+        steps += [Coming(row.effective_from, row) for row in coming if until is None or row.effective_from >= until]
+    if until is not None and not any(step.at == until for step in steps):
+        steps.append(Coming(until, None))
+    return Offer(model, public, own, until, tuple(sorted(steps, key=lambda step: step.at)))
