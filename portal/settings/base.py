@@ -63,6 +63,8 @@ PAYOUT_APPROVERS = env.integer("PAYOUT_APPROVERS", 1, low=1, high=2)
 BANK_TRANSFER_SECOND_FROM_MINOR = env.integer(
     "BANK_TRANSFER_SECOND_FROM_MINOR", 100_000, low=0, high=1_000_000_000_000
 )
+# Where your terms are; whoever buys credit is shown the address and accepts them with the purchase.
+TERMS_URL = env.url("TERMS_URL")
 # Refunds of unused credit that a customer asks for: an operator approves each (request), or they go out by themselves.
 REFUNDS = env.choice("REFUNDS", "request", {"request", "automatic"})
 # How long earnings from a customer's money mature at least, by how well its card payments are known. Most disputes of

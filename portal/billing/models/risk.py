@@ -68,11 +68,15 @@ class CustomerRisk(models.Model):
 
 
 class TopUpAttempt(models.Model):
-    """One purchase that was begun, counted by organization and by address; `address_digest` is keyed, never plain."""
+    """One purchase that was begun, counted by organization and by address; `address_digest` is keyed, never plain.
+
+    `terms` is the address of the terms that the buyer was shown and accepted with it.
+    """
 
     organization = models.ForeignKey("accounts.Organization", on_delete=models.PROTECT, related_name="+")
     address_digest = models.CharField(max_length=64, blank=True)
     amount_minor = models.BigIntegerField()
+    terms = models.CharField(max_length=240, blank=True)
     at = models.DateTimeField()
 
     class Meta:

@@ -68,7 +68,13 @@ def require(*, organization: Organization, amount_minor: int, address: str | Non
         _require_cards(row, now)
         _require_cap(row, amount_minor, now)
         _require_attempts(row, digest, now)
-        TopUpAttempt.objects.create(organization=row, address_digest=digest, amount_minor=amount_minor, at=now)
+        TopUpAttempt.objects.create(
+            organization=row,
+            address_digest=digest,
+            amount_minor=amount_minor,
+            terms=settings.TERMS_URL,
+            at=now,
+        )
         related.note(organization=row, kind=FactKind.ADDRESS, value=address or "", source="topup", now=now)
     return Terms(asks_3ds=_asks_3ds(row))
 
