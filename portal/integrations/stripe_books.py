@@ -52,9 +52,10 @@ class BookCalls(StripeCalls):
             wanted: ThinListParams = {"created": {"gte": moment}, "limit": _PAGE}
             if 0 < len(types) <= _MOST_TYPES:
                 wanted["types"] = list(types)
-            for one in self._v2.core.events.list(wanted).auto_paging_iter():
+            pages = self._v2.core.events.list(wanted)
+            for one in pages.auto_paging_iter():  # type: ignore[no-untyped-call]  # the SDK leaves it untyped
                 if not types or one.type in types:
-                    yield _event(one.to_dict())  # type: ignore[no-untyped-call]  # the SDK leaves it untyped
+                    yield _event(one.to_dict())
 
     def webhook_endpoints(self) -> list[WebhookEndpoint]:
         """Return where Stripe sends snapshot events."""
@@ -66,7 +67,8 @@ class BookCalls(StripeCalls):
         """Return where Stripe sends events of its second API."""
         with outcome():
             found = self._v2.core.event_destinations.list({"include": ["webhook_endpoint.url"], "limit": _PAGE})
-            return [reading.event_destination(one.to_dict()) for one in found.auto_paging_iter()]
+            pages = found.auto_paging_iter()  # type: ignore[no-untyped-call]  # the SDK leaves it untyped
+            return [reading.event_destination(one.to_dict()) for one in pages]
 
     def platform(self) -> Platform:
         """Return the operator's own account and what its automatic payouts leave behind."""

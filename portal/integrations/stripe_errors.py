@@ -45,6 +45,18 @@ class CardDeclined(PaymentRejected):
         return self.stripe_code == "authentication_required"
 
 
+class PermissionMissing(PaymentRejected):
+    """The restricted key may not do this; the message names the permission that would allow it."""
+
+    code = "stripe_permission_missing"
+
+
+class AccountsApiBlocked(PaymentRejected):
+    """Stripe keeps this platform on its other account API; the fix names the setting."""
+
+    code = "stripe_accounts_api_blocked"
+
+
 class InsufficientFunds(PaymentRejected):
     """The platform's available balance at Stripe does not cover the transfer."""
 

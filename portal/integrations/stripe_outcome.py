@@ -12,6 +12,7 @@ from portal.integrations.stripe_errors import (
     PaymentOutcomeUnknown,
     PaymentRateLimited,
     PaymentRejected,
+    PermissionMissing,
 )
 
 _REFUSED = range(HTTPStatus.BAD_REQUEST, HTTPStatus.INTERNAL_SERVER_ERROR)
@@ -19,7 +20,7 @@ _REFUSED = range(HTTPStatus.BAD_REQUEST, HTTPStatus.INTERNAL_SERVER_ERROR)
 
 @contextmanager
 def outcome() -> Iterator[None]:
-    """Run one call. Raises PaymentRejected, PaymentRateLimited or PaymentOutcomeUnknown in place of the SDK's errors."""
+    """Run one call. Raises PaymentRejected, PaymentRateLimited or PaymentOutcomeUnknown for the SDK's errors."""
     try:
         yield
     except stripe.RateLimitError as error:
@@ -35,6 +36,8 @@ def _refusal(error: stripe.StripeError) -> PaymentRejected | PaymentOutcomeUnkno
     param = getattr(error, "param", None)
     if isinstance(error, stripe.CardError):
         return _declined(error, code)
+    if isinstance(error, stripe.PermissionError) and code != "account_invalid":
+        return PermissionMissing(_message(error), stripe_code=code, fix="give the key this permission at Stripe")
     if code == "balance_insufficient":
         return InsufficientFunds(_message(error), stripe_code=code, param=param)
     if status in _REFUSED and status != HTTPStatus.CONFLICT:

@@ -1,4 +1,4 @@
-"""Connected accounts (v2), their hosted onboarding links, and the platform's own account."""
+"""Connected accounts (v2), what moves them, and the links into their hosted pages."""
 
 from collections.abc import Callable
 from typing import cast
@@ -6,6 +6,7 @@ from typing import cast
 from stripe import params
 from stripe.params.v2 import core
 
+from portal.sandbox.stripe_double import banks
 from portal.sandbox.stripe_double.api import Call, route
 from portal.sandbox.stripe_double.events import emit_thin, iso
 from portal.sandbox.stripe_double.faults import Body, Refusal, invalid, missing
@@ -135,12 +136,33 @@ def restrict(account: Body) -> None:
     account["requirements"] = {"entries": []}
 
 
+def refuse(account: Body) -> None:
+    """Stripe does not serve this kind of business."""
+    set_capability(account, "unsupported", code="unsupported_business", resolution="no_resolution")
+    account["requirements"] = {"entries": []}
+
+
+def lapse(account: Body) -> None:
+    """A deadline has passed, and the account has stopped."""
+    ask(account, due="past_due")
+
+
 def remind(account: Body) -> None:
     """The account works, and something new is due."""
     set_capability(account, "active")
     account["requirements"] = {
         "entries": [_entry("identity.individual.documents", "currently_due")],
         "summary": {"minimum_deadline": {"status": "currently_due"}},
+    }
+
+
+def block_bank(account: Body) -> None:
+    """The account may receive transfers, and its bank is not paid."""
+    activate(account)
+    recipient = cast("dict[str, dict[str, dict[str, Body]]]", account["configuration"])["recipient"]
+    recipient["capabilities"]["stripe_balance"]["payouts"] = {
+        "status": "restricted",
+        "status_details": [{"code": "requirements_past_due", "resolution": "provide_info"}],
     }
 
 
@@ -154,14 +176,24 @@ MOVES: dict[str, Callable[[Body], None]] = {
     "complete": activate,
     "review": review,
     "restrict": restrict,
+    "refuse": refuse,
     "remind": remind,
+    "lapse": lapse,
+    "block_bank": block_bank,
     "close": close,
 }
+_WITH_DETAILS = frozenset({activate, review, restrict, remind, block_bank})
 
 
-def change(store: Store, account: Body, move: Callable[[Body], None]) -> Body:
-    """Apply a move, keep the account and tell about it."""
+def change(store: Store, account: Body, move: Callable[[Body], None], *, bank: str = "", due_in_s: int = 0) -> Body:
+    """Apply a move, keep the account and tell about it; `bank` is the number that the owner gave."""
     move(account)
+    if move in _WITH_DETAILS:
+        _settle_in(store, account, bank)
+    if due_in_s:
+        deadline = {"status": "currently_due", "time": iso(store.now() + due_in_s)}
+        cast("Body", account["requirements"])["summary"] = {"minimum_deadline": deadline}
+    store.set_meta(f"bank_blocked:{account['id']}", "1" if move is block_bank else "")
     store.put("v2.core.account", account)
     if account["closed"]:
         emit_thin(store, "v2.core.account.closed", account)
@@ -169,6 +201,34 @@ def change(store: Store, account: Body, move: Callable[[Body], None]) -> Body:
         emit_thin(store, "v2.core.account[configuration.recipient].capability_status_updated", account)
         emit_thin(store, "v2.core.account[requirements].updated", account)
     return account
+
+
+def _settle_in(store: Store, account: Body, bank: str) -> None:
+    """Keep what a finished form told: the bank account and its currency."""
+    defaults = cast("Body", account["defaults"])
+    defaults.setdefault("currency", store.meta("currency", "usd"))
+    if bank or banks.bank_of(store, account) is None:
+        banks.name_bank(store, account, bank or str(account["id"]))
+
+
+def change_bank(store: Store, account: Body, *, bank: str, currency: str = "") -> Body:
+    """The owner names another bank account, which may take another currency."""
+    if currency:
+        cast("Body", account["defaults"])["currency"] = currency
+        store.put("v2.core.account", account)
+    banks.name_bank(store, account, bank)
+    emit_thin(store, "v2.core.account[defaults].updated", account)
+    return account
+
+
+def tick(store: Store) -> None:
+    """Let time pass: an account whose deadline is over stops."""
+    now = iso(store.now())
+    for account in reversed(store.all("v2.core.account")):
+        summary = cast("Body", cast("Body", account["requirements"]).get("summary") or {})
+        deadline = cast("Body", summary.get("minimum_deadline") or {})
+        if deadline.get("status") == "currently_due" and str(deadline.get("time") or now) < now:
+            change(store, account, lapse)
 
 
 @route("POST", "/v2/core/account_links", core.AccountLinkCreateParams)
@@ -203,19 +263,14 @@ def create_account_link(call: Call) -> Body:
     }
 
 
-@route("GET", "/v1/account", params.AccountRetrieveCurrentParams)
-def read_platform(call: Call) -> Body:
-    """Answer with the platform's own account."""
-    return {
-        "id": "acct_platform00000000",
-        "object": "account",
-        "business_type": "company",
-        "charges_enabled": True,
-        "country": "US",
-        "default_currency": call.store.meta("currency", "usd"),
-        "details_submitted": True,
-        "email": "platform@example.com",
-        "metadata": {},
-        "payouts_enabled": True,
-        "type": "standard",
-    }
+@route("POST", "/v1/accounts/{account}/login_links", params.AccountCreateLoginLinkParams)
+def create_login_link(call: Call) -> Body:
+    """Make a way into the owner's own dashboard. Raises Refusal where the form was never finished."""
+    account = call.store.get("v2.core.account", call.names[0], param="account")
+    if account["closed"]:
+        raise missing("account", str(account["id"]), "account")
+    if account["dashboard"] != "express" or banks.bank_of(call.store, account) is None:
+        raise invalid("Cannot create a login link for an account that has not completed onboarding.", param="account")
+    token = call.store.new_id("elink")
+    call.store.put("_login", {"id": token, "object": "_login", "account": account["id"]})
+    return {"object": "login_link", "created": call.store.now(), "url": f"{call.base}/express/{token}"}

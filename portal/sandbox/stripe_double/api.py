@@ -1,5 +1,6 @@
 """The table of calls: which method and path, which parameter type, which function answers."""
 
+import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ class Call:
     is_live: bool
     key: str = ""
     request_id: str = ""
+    page_token: str = ""
 
     def text(self, *path: str, default: str = "") -> str:
         """Return a text parameter."""
@@ -111,11 +113,28 @@ def page(call: Call, found: list[Body]) -> Body:
     return {"object": "list", "url": call.path, "has_more": len(found) > limit, "data": found[:limit]}
 
 
+_BOUNDS: dict[str, Callable[[int, int], bool]] = {
+    "gt": operator.gt,
+    "gte": operator.ge,
+    "lt": operator.lt,
+    "lte": operator.le,
+}
+
+
 def created_within(call: Call, found: list[Body]) -> list[Body]:
     """Keep what was created within the `created` filter (v1: seconds)."""
-    least = call.mapping("created").get("gte")
-    if isinstance(least, int):
-        return [body for body in found if cast("int", body["created"]) >= least]
+    for name, bound in call.mapping("created").items():
+        if isinstance(bound, int):
+            found = [body for body in found if _BOUNDS[name](cast("int", body["created"]), bound)]
+    return found
+
+
+def matching(call: Call, found: list[Body], *names: str) -> list[Body]:
+    """Keep what has the values that the parameters of these names ask for."""
+    for name in names:
+        wanted = call.text(name)
+        if wanted:
+            found = [body for body in found if body[name] == wanted]
     return found
 
 

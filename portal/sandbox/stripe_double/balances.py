@@ -5,11 +5,16 @@ from typing import cast
 
 from stripe import params
 
-from portal.sandbox.stripe_double.api import Call, created_within, expanded, page, route
+from portal.sandbox.stripe_double.api import Call, created_within, matching, page, route
 from portal.sandbox.stripe_double.faults import Body
 from portal.sandbox.stripe_double.store import Store
 
-_CATEGORIES = {"payment": "charge", "transfer_refund": "transfer_reversal"}
+_CATEGORIES = {
+    "adjustment": "dispute",
+    "payment": "charge",
+    "payment_refund": "refund",
+    "transfer_refund": "transfer_reversal",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +86,12 @@ def available(store: Store, currency: str, *, account: str = "") -> int:
     return int(str(found[0][0]))
 
 
+def total(store: Store, currency: str, *, account: str = "") -> int:
+    """Return what is there, available or pending."""
+    found = store.rows("SELECT COALESCE(SUM(net), 0) FROM lines WHERE account = ? AND currency = ?", account, currency)
+    return int(str(found[0][0]))
+
+
 def drain(store: Store, currency: str, *, leave: int, reference: str) -> int:
     """Pay the platform's available balance out to its bank but for `leave`; return the amount."""
     amount = available(store, currency) - leave
@@ -118,15 +129,11 @@ def _amount(currency: object, amount: object) -> Body:
 def list_balance_transactions(call: Call) -> Body:
     """Answer with balance transactions, newest first; `payout` keeps those that one bank payout carried."""
     found = created_within(call, call.store.all("balance_transaction", account=call.account))
-    for name in ("currency", "source", "type"):
-        wanted = call.text(name)
-        if wanted:
-            found = [body for body in found if body[name] == wanted]
+    found = matching(call, found, "currency", "source", "type")
     if call.text("payout"):
         carried = call.store.meta(f"carried:{call.text('payout')}").split()
         found = [body for body in found if body["id"] in carried]
-    answer = page(call, [_current(call.store, body) for body in found])
-    return expanded(call.store, answer, cast("list[object]", call.items("expand")))
+    return page(call, [_current(call.store, body) for body in found])
 
 
 @route("GET", "/v1/balance_transactions/{id}", params.BalanceTransactionRetrieveParams)
@@ -138,22 +145,3 @@ def read_balance_transaction(call: Call) -> Body:
 def _current(store: Store, body: Body) -> Body:
     ripe = cast("int", body["available_on"]) <= store.now()
     return {**body, "status": "available" if ripe else "pending"}
-
-
-@route("GET", "/v1/balance_settings", params.BalanceSettingsRetrieveParams)
-def read_balance_settings(call: Call) -> Body:
-    """Answer with the platform's own payout settings."""
-    kept = call.store.meta("minimum_balance")
-    return {
-        "object": "balance_settings",
-        "payments": {
-            "debit_negative_balances": True,
-            "payouts": {
-                "minimum_balance_by_currency": {call.store.meta("currency", "usd"): int(kept)} if kept else None,
-                "schedule": {"interval": call.store.meta("payout_interval", "manual")},
-                "statement_descriptor": None,
-                "status": "enabled",
-            },
-            "settlement_timing": {"delay_days": 2},
-        },
-    }

@@ -1,45 +1,67 @@
-"""The control API below `/_double/`: time, failures, the platform's balance, accounts, banks and webhooks."""
+"""The control API below `/_double/`: time, failures, keys, webhooks, the platform, and everything about money."""
 
 from collections.abc import Callable
+from typing import cast
 
-from portal.sandbox.stripe_double import accounts, balances, buying, transfers
-from portal.sandbox.stripe_double.faults import Body, Refusal, invalid
+from portal.sandbox.stripe_double import permissions, platform
+from portal.sandbox.stripe_double.clock import tick
+from portal.sandbox.stripe_double.control_money import MoneyControl
+from portal.sandbox.stripe_double.control_words import number, text, word
+from portal.sandbox.stripe_double.engine import HELD_S, HOLD, Engine
+from portal.sandbox.stripe_double.events import API_VERSION
+from portal.sandbox.stripe_double.faults import Body, Refusal
 from portal.sandbox.stripe_double.hooks import Hooks, described
 from portal.sandbox.stripe_double.store import Store
 
-FAULT_KINDS = frozenset({"timeout", "reset", "500", "429", "409"})
-WEBHOOK_KINDS = frozenset({"duplicate", "reorder", "delay", "drop"})
-KEPT_BY_RESET = ("is_live", "currency")
+FAULT_KINDS = frozenset({"timeout", "reset", "500", "429", "409", HOLD})
+WEBHOOK_KINDS = frozenset({"duplicate", "twin", "reorder", "delay", "drop"})
+KEPT_BY_RESET = ("is_live", "currency", "base")
+_PLATFORM = (
+    "charges_stopped",
+    "checkout_card",
+    "country",
+    "dispute_fee",
+    "fee_bps",
+    "minimum_balance",
+    "payout_interval",
+    "payouts_stopped",
+    "platform_unregistered",
+    "refund_shortage",
+    "settlement_s",
+    "tax_bps",
+)
 
 
 class Control:
     """What a test or the demo may do to the stand-in that no customer of Stripe could."""
 
-    def __init__(self, store: Store, hooks: Hooks, counts: Callable[[], Body]) -> None:
+    def __init__(self, store: Store, hooks: Hooks, engine: Engine) -> None:
         self._store = store
         self._hooks = hooks
-        self._counts = counts
+        self._engine = engine
         self._calls: dict[str, Callable[[Body], Body]] = {
             "state": self._state,
             "reset": self._reset,
             "clock/advance": self._advance,
+            "endpoint": self._endpoint,
             "fail": self._fail,
-            "drain": self._drain,
-            "fund": self._fund,
-            "account": self._account,
-            "reverse": self._reverse,
-            "settle": self._settle,
-            "bank/run": self._bank_run,
-            "bank/end": self._bank_end,
+            "key": self._key,
             "webhooks": self._webhooks,
             "platform": self._platform,
+            **MoneyControl(store).calls(),
         }
+        # These wait for requests in other threads, so they must not hold the store.
+        self._waiting: dict[str, Callable[[Body], Body]] = {"gate/held": self._gate_held, "gate/open": self._gate_open}
 
     def handle(self, name: str, body: Body) -> Body:
         """Do what `name` says. Raises Refusal."""
+        waiting = self._waiting.get(name)
+        if waiting is not None:
+            return waiting(body)
         call = self._calls.get(name)
         if call is None:
-            raise Refusal(404, "", f"No such control: {name}. Known: {', '.join(sorted(self._calls))}")
+            known = ", ".join(sorted([*self._calls, *self._waiting]))
+            raise Refusal(404, "", f"No such control: {name}. Known: {known}")
         with self._store.transaction():
             return call(body)
 
@@ -47,7 +69,7 @@ class Control:
         return {
             "now": self._store.now(),
             "pending_webhooks": [described(one) for one in self._hooks.pending()],
-            **self._counts(),
+            **self._engine.counts(),
         }
 
     def _reset(self, body: Body) -> Body:
@@ -55,83 +77,62 @@ class Control:
         self._store.clear()
         for name, value in kept.items():
             self._store.set_meta(name, value)
+        platform.register(self._store, self._hooks.endpoints)
         return {"reset": True}
 
     def _advance(self, body: Body) -> Body:
-        offset = int(self._store.meta("clock_offset", "0")) + _number(body, "seconds")
+        offset = int(self._store.meta("clock_offset", "0")) + number(body, "seconds")
         self._store.set_meta("clock_offset", str(offset))
+        tick(self._store)
         return {"now": self._store.now()}
 
     def _fail(self, body: Body) -> Body:
-        kind, moment = _word(body, "kind", FAULT_KINDS), _word(body, "when", {"before", "after"}, default="before")
+        kind, moment = word(body, "kind", FAULT_KINDS), word(body, "when", {"before", "after"}, default="before")
         self._store.rows(
             "INSERT INTO faults (method, path, kind, moment, remaining) VALUES (?, ?, ?, ?, ?)",
             str(body.get("method", "POST")),
-            str(body.get("path", "")),
+            text(body, "path"),
             kind,
             moment,
-            _number(body, "count", default=1),
+            number(body, "count", default=1),
         )
         return {"armed": kind, "when": moment}
 
-    def _drain(self, body: Body) -> Body:
-        currency = self._currency(body)
-        leave = _number(body, "leave", default=0)
-        return {"drained": balances.drain(self._store, currency, leave=leave, reference=self._store.new_id("po"))}
+    def _gate_held(self, body: Body) -> Body:
+        return {"held": self._engine.gate.held(number(body, "timeout_s", default=int(HELD_S)))}
 
-    def _fund(self, body: Body) -> Body:
-        line = balances.Line("topup", _number(body, "amount"), self._currency(body), self._store.new_id("tu"))
-        balances.book(self._store, line)
-        return {"funded": line.amount}
+    def _gate_open(self, body: Body) -> Body:
+        return {"let_go": self._engine.gate.open()}
 
-    def _account(self, body: Body) -> Body:
-        move = _word(body, "move", set(accounts.MOVES))
-        account = self._store.get("v2.core.account", str(body.get("account", "")))
-        return accounts.change(self._store, account, accounts.MOVES[move])
-
-    def _reverse(self, body: Body) -> Body:
-        transfer = self._store.get("transfer", str(body.get("transfer", "")))
-        return transfers.reverse(self._store, transfer, amount=_number(body, "amount", default=0))
-
-    def _settle(self, body: Body) -> Body:
-        session = self._store.get("checkout.session", str(body.get("session", "")))
-        return buying.settle(self._store, session, is_good=body.get("is_good", True) is True)
-
-    def _bank_run(self, body: Body) -> Body:
-        return {"payouts": transfers.run_bank_payouts(self._store)}
-
-    def _bank_end(self, body: Body) -> Body:
-        account, payout = str(body.get("account", "")), str(body.get("payout", ""))
-        return transfers.end_bank_payout(self._store, account, payout, is_good=body.get("is_good", True) is True)
+    def _key(self, body: Body) -> Body:
+        """Say what a restricted key may do."""
+        given = {name: str(value) for name, value in body.items() if name != "key"}
+        permissions.restrict(self._store, text(body, "key"), given)
+        return {"key": text(body, "key"), **given}
 
     def _webhooks(self, body: Body) -> Body:
-        kind = _word(body, "kind", WEBHOOK_KINDS)
-        seconds = _number(body, "seconds", default=2)
-        count = _number(body, "count", default=1)
+        kind = word(body, "kind", WEBHOOK_KINDS)
+        seconds = number(body, "seconds", default=2)
+        count = number(body, "count", default=1)
         self._store.rows("INSERT INTO policies (kind, remaining, value) VALUES (?, ?, ?)", kind, count, seconds)
         return {"next": kind, "count": count}
 
+    def _endpoint(self, body: Body) -> Body:
+        """Switch an endpoint off, narrow what it hears (`events`: names with commas), or give it another version."""
+        name = word(body, "endpoint", set(platform.ENDPOINTS))
+        kept = self._store.find(self._store.meta(f"endpoint:{name}"))
+        if kept is None:
+            raise Refusal(404, "", f"This stand-in has no such endpoint: {name}")
+        if text(body, "events"):
+            kept["enabled_events"] = text(body, "events").split(",")
+        if "status" in body:
+            kept["status"] = word(body, "status", {"enabled", "disabled"})
+        if kept["object"] == "webhook_endpoint":
+            kept["api_version"] = text(body, "api_version") or cast("str", kept["api_version"] or API_VERSION)
+        return self._store.put(str(kept["object"]), kept)
+
     def _platform(self, body: Body) -> Body:
-        for name in ("minimum_balance", "payout_interval", "settlement_s", "platform_unregistered"):
+        for name in _PLATFORM:
             if name in body:
                 self._store.set_meta(name, str(body[name]))
         return {"platform": True}
-
-    def _currency(self, body: Body) -> str:
-        return str(body.get("currency") or self._store.meta("currency", "usd"))
-
-
-def _number(body: Body, name: str, *, default: int | None = None) -> int:
-    value = body.get(name, default)
-    if isinstance(value, str) and value.lstrip("-").isdigit():
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise invalid(f"{name} must be a whole number", param=name)
-    return value
-
-
-def _word(body: Body, name: str, allowed: "set[str] | frozenset[str]", *, default: str = "") -> str:
-    value = str(body.get(name, default))
-    if value not in allowed:
-        raise invalid(f"{name} must be one of {', '.join(sorted(allowed))}", param=name)
-    return value

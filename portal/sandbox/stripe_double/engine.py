@@ -2,10 +2,11 @@
 
 import logging
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
-from portal.sandbox.stripe_double.api import Call, Route, resolve
+from portal.sandbox.stripe_double import permissions
+from portal.sandbox.stripe_double.api import Call, Route, expanded, resolve
 from portal.sandbox.stripe_double.checks import check
 from portal.sandbox.stripe_double.events import API_VERSION
 from portal.sandbox.stripe_double.faults import Body, Refusal
@@ -16,6 +17,8 @@ from portal.sandbox.stripe_double.wire import read_form, read_json
 
 log = logging.getLogger(__name__)
 _OK = 200
+HOLD = "hold"
+HELD_S = 60.0
 _PREFIXES = ("sk_test_", "rk_test_", "sk_live_", "rk_live_")
 
 
@@ -46,6 +49,38 @@ class _Fault:
     moment: str
 
 
+class Gate:
+    """Holds requests in the middle until somebody says go: a caller can be killed, or met by another, meanwhile."""
+
+    def __init__(self) -> None:
+        self._change = threading.Condition()
+        self._held: list[str] = []
+        self._opened = 0
+
+    def wait(self, path: str) -> None:
+        """Hold this request until the gate opens."""
+        with self._change:
+            seen = self._opened
+            self._held.append(path)
+            self._change.notify_all()
+            self._change.wait_for(lambda: self._opened > seen, HELD_S)
+            self._held.remove(path)
+
+    def open(self) -> list[str]:
+        """Let go what is held; return its paths."""
+        with self._change:
+            held = list(self._held)
+            self._opened += 1
+            self._change.notify_all()
+            return held
+
+    def held(self, timeout_s: float) -> list[str]:
+        """Wait until something is held, at most this long; return its paths."""
+        with self._change:
+            self._change.wait_for(lambda: bool(self._held), timeout_s)
+            return list(self._held)
+
+
 class Engine:
     """The API of one store."""
 
@@ -55,6 +90,7 @@ class Engine:
         self._checker = checker
         self._keys = Keys(store)
         self._lock = threading.Lock()
+        self.gate = Gate()
         self._requests = 0
         self._responses = 0
         self.violations: list[str] = []
@@ -80,9 +116,10 @@ class Engine:
         return Answer(answer.status, answer.body, {**headers, **answer.headers}, answer.ending)
 
     def _answer(self, request: Request, request_id: str) -> Answer:
-        is_live = _authenticate(request)
+        key = _authenticate(request)
         route, names = resolve(request.method, request.path)
-        params = self._params(route, request)
+        permissions.check(self._store, key, request.method, request.path)
+        params, page_token = self._params(route, request)
         call = Call(
             store=self._store,
             base=self._base,
@@ -90,9 +127,10 @@ class Engine:
             names=names,
             params=params,
             account=request.headers.get("stripe-account", ""),
-            is_live=is_live,
+            is_live="_live_" in key,
             key=request.headers.get("idempotency-key", ""),
             request_id=request_id,
+            page_token=page_token,
         )
         fault = self._fault(request)
         if fault and fault.kind in {"429", "409"}:
@@ -122,18 +160,37 @@ class Engine:
 
     def _act(self, route: Route, call: Call, fault: _Fault | None) -> Answer:
         if fault and fault.moment == "before":
-            return _lost(fault)
+            if fault.kind != HOLD:
+                return _lost(fault)
+            self.gate.wait(call.path)
+        answer = self._do(route, call)
+        if fault and fault.moment == "after":
+            if fault.kind != HOLD:
+                return _lost(fault) if fault.kind == "500" else replace(answer, ending=fault.kind)
+            self.gate.wait(call.path)
+        return answer
+
+    def _do(self, route: Route, call: Call) -> Answer:
+        """Run the call in one transaction; a refusal undoes what it did, unless it says that it is kept."""
+        kept: Refusal | None = None
+        body: Body = {}
         try:
             with self._store.transaction():
-                body = route.handler(call)
+                try:
+                    body = route.handler(call)
+                    body = expanded(self._store, body, cast("list[object]", call.items("expand")))
+                except Refusal as refusal:
+                    if not refusal.is_kept:
+                        raise
+                    kept = refusal
         except Refusal as refusal:
-            return Answer(refusal.status, refusal.body(), refusal.headers)
+            kept = refusal
+        if kept is not None:
+            return Answer(kept.status, kept.body(), kept.headers)
         self._check_answer(route, call.path, body)
-        if fault:
-            return _lost(fault) if fault.kind == "500" else Answer(_OK, body, ending=fault.kind)
         return Answer(_OK, body)
 
-    def _params(self, route: Route, request: Request) -> Body:
+    def _params(self, route: Route, request: Request) -> tuple[Body, str]:
         with self._lock:
             self._requests += 1
         version = request.headers.get("stripe-version", "")
@@ -144,7 +201,9 @@ class Engine:
         try:
             is_json = route.is_v2 and request.method == "POST"
             body = read_json(request.raw) if is_json else read_form(request.query + "&" + request.raw.decode())
-            return check(route.params, body, is_text=not is_json)
+            # v2 lists hand their next page out as an address, so this parameter is in no type.
+            token = str(body.pop("page", "")) if route.is_v2 and not is_json else ""
+            return check(route.params, body, is_text=not is_json), token
         except Refusal as refusal:
             self._violation(f"{request.method} {request.path}: {refusal.message}")
             raise
@@ -176,12 +235,12 @@ class Engine:
         return None
 
 
-def _authenticate(request: Request) -> bool:
-    """Return whether the key is a live one. Raises Refusal."""
+def _authenticate(request: Request) -> str:
+    """Return the key. Raises Refusal."""
     scheme, _, key = request.headers.get("authorization", "").partition(" ")
     if scheme != "Bearer" or not key.startswith(_PREFIXES):
         raise Refusal(401, "", "Invalid API Key provided.", is_stored=False)
-    return "_live_" in key
+    return key
 
 
 def _lost(fault: _Fault) -> Answer:

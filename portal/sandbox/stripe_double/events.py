@@ -2,6 +2,7 @@
 
 import time
 from datetime import UTC, datetime
+from typing import cast
 
 from portal.sandbox.stripe_double.faults import Body
 from portal.sandbox.stripe_double.store import Store
@@ -24,14 +25,14 @@ def emit(store: Store, kind: str, subject: Body, *, account: str = "", request: 
         "api_version": API_VERSION,
         "created": store.now(),
         "data": {"object": subject},
-        "livemode": subject["livemode"],
+        "livemode": store.meta("is_live") == "1",
         "pending_webhooks": 1,
         "request": {"id": request or None, "idempotency_key": None},
         "type": kind,
     }
     if account:
         event["account"] = account
-    store.put("event", event)
+    store.put("event", event, account=account)
     _queue(store, event, CONNECT if account else PLATFORM)
     return event
 
@@ -56,16 +57,34 @@ def emit_thin(store: Store, kind: str, account: Body) -> Body:
 
 
 def _queue(store: Store, event: Body, endpoint: str) -> None:
-    """Queue a delivery under the first mischief that is still due."""
+    """Queue a delivery under the first mischief that is still due, where the endpoint takes this type."""
+    if not _is_wanted(store, endpoint, str(event["type"])):
+        return
     due = time.time()
     policy = store.rows("SELECT id, kind, value FROM policies WHERE remaining > 0 ORDER BY id LIMIT 1")
-    copies = 1
+    sent = [event["id"]]
     if policy:
         number, kind, value = policy[0]
         store.rows("UPDATE policies SET remaining = remaining - 1 WHERE id = ?", number)
-        copies = {"drop": 0, "duplicate": 2}.get(str(kind), 1)
+        sent = _copies(store, event, str(kind))
         due += {"delay": float(str(value)), "reorder": _REORDER_S}.get(str(kind), 0.0)
-    for _ in range(copies):
-        store.rows(
-            "INSERT INTO deliveries (event, endpoint, due, tries) VALUES (?, ?, ?, 0)", event["id"], endpoint, due
-        )
+    for name in sent:
+        store.rows("INSERT INTO deliveries (event, endpoint, due, tries) VALUES (?, ?, ?, 0)", name, endpoint, due)
+
+
+def _copies(store: Store, event: Body, kind: str) -> list[object]:
+    """Return the events to send: none, one, one twice, or two with ids of their own for one change."""
+    if kind == "twin":
+        copy = event | {"id": store.new_id("evt")}
+        twin = store.put(str(event["object"]), copy, account=str(event.get("account", "")))
+        return [event["id"], twin["id"]]
+    return [event["id"]] * {"drop": 0, "duplicate": 2}.get(kind, 1)
+
+
+def _is_wanted(store: Store, endpoint: str, kind: str) -> bool:
+    """Tell whether the endpoint is switched on and was told to hear of this."""
+    kept = store.find(store.meta(f"endpoint:{endpoint}"))
+    if kept is None:
+        return True
+    wanted = [str(name) for name in cast("list[object]", kept["enabled_events"])]
+    return kept["status"] == "enabled" and ("*" in wanted or kind in wanted)

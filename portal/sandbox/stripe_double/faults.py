@@ -7,7 +7,11 @@ Body = dict[str, object]
 
 @dataclass
 class Refusal(Exception):
-    """An error answer. `is_stored` says whether the idempotency layer keeps it: it does once execution began."""
+    """An error answer.
+
+    `is_stored` says whether the idempotency layer keeps it: it does once execution began. `is_kept` says that what was
+    done on the way stays done: a declined charge leaves its payment behind.
+    """
 
     status: int
     code: str
@@ -16,6 +20,8 @@ class Refusal(Exception):
     param: str = ""
     is_stored: bool = True
     headers: dict[str, str] = field(default_factory=dict)
+    is_kept: bool = False
+    more: Body = field(default_factory=dict)
 
     def body(self) -> Body:
         """Return the answer's JSON."""
@@ -24,7 +30,7 @@ class Refusal(Exception):
             error["code"] = self.code
         if self.param:
             error["param"] = self.param
-        return {"error": error}
+        return {"error": error | self.more}
 
 
 def missing(kind: str, name: str, param: str = "id") -> Refusal:

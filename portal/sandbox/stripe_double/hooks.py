@@ -51,7 +51,7 @@ class Hooks:
 
     def __init__(self, store: Store, endpoints: Mapping[str, Endpoint]) -> None:
         self._store = store
-        self._endpoints = dict(endpoints)
+        self.endpoints = dict(endpoints)
         self._stop = Event()
         self._thread: Thread | None = None
 
@@ -76,7 +76,7 @@ class Hooks:
         return [delivery for delivery in made if delivery is not None]
 
     def _delivery(self, number: int, event: str, name: str) -> Delivery | None:
-        endpoint, body = self._endpoints.get(name), self._store.find(event)
+        endpoint, body = self.endpoints.get(name), self._store.find(event)
         if endpoint is None or body is None:
             self.done(number)
             return None

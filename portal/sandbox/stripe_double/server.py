@@ -12,7 +12,23 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from portal.sandbox.stripe_double import accounts, balances, buying, pages, reading, transfers
+from portal.sandbox.stripe_double import (
+    accounts,
+    balances,
+    banks,
+    buying,
+    charges,
+    customers,
+    disputes,
+    intents,
+    invoices,
+    pages,
+    platform,
+    reading,
+    refunds,
+    transfers,
+    warnings,
+)
 from portal.sandbox.stripe_double.control import Control
 from portal.sandbox.stripe_double.engine import Answer, Engine, Request
 from portal.sandbox.stripe_double.faults import Body, Refusal
@@ -21,8 +37,25 @@ from portal.sandbox.stripe_double.schema import load
 from portal.sandbox.stripe_double.store import Store
 from portal.sandbox.stripe_double.wire import read_form, read_json
 
-__all__ = ["StripeDouble", "accounts", "balances", "buying", "reading", "transfers"]
+__all__ = ["CALLS", "StripeDouble"]
 
+# Importing a module puts its calls into the table.
+CALLS = (
+    accounts,
+    balances,
+    banks,
+    buying,
+    charges,
+    customers,
+    disputes,
+    intents,
+    invoices,
+    platform,
+    reading,
+    refunds,
+    transfers,
+    warnings,
+)
 log = logging.getLogger(__name__)
 HANG_S = 120.0
 _POLL_S = 0.05
@@ -62,12 +95,14 @@ class StripeDouble:
         self.store = Store(self.options.db, seed=self.options.seed)
         self.store.set_meta("is_live", "1" if self.options.is_live else "0")
         self.store.set_meta("currency", self.options.currency)
+        platform.register(self.store, self.options.endpoints)
         self._server = _Server(("127.0.0.1", self.options.port), _Handler)
         self._server.double = self
+        self.store.set_meta("base", self.url)
         checker, self.unchecked_because = load(self.options.spec)
         self.engine = Engine(self.store, base=self.url, checker=checker)
         self.hooks = Hooks(self.store, self.options.endpoints)
-        self._control = Control(self.store, self.hooks, self.engine.counts)
+        self._control = Control(self.store, self.hooks, self.engine)
         self.closing = threading.Event()
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(_POLL_S,), name="stripe-double", daemon=True
@@ -88,6 +123,7 @@ class StripeDouble:
     def stop(self) -> str:
         """Stop serving and return what was checked."""
         self.closing.set()
+        self.engine.gate.open()
         self.hooks.stop()
         self._server.shutdown()
         self._server.server_close()
@@ -125,7 +161,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             if path.startswith("/_double/"):
                 self._json(200, self.server.double.control(path.removeprefix("/_double/").strip("/"), **_loose(raw)))
-            elif path.startswith(("/c/pay/", "/setup/")):
+            elif path.startswith(pages.PREFIXES):
                 self._page(path, raw)
             elif path == "/":
                 self._json(200, {"name": "Stripe stand-in", "note": pages.NOTE})
@@ -160,15 +196,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.connection.close()
 
     def _page(self, path: str, raw: bytes) -> None:
-        store, (kind, name) = self.server.double.store, path.strip("/").rsplit("/", 1)
-        with store.transaction():
-            if self.command == "POST":
-                form = read_form(raw.decode("utf-8", "replace"))
-                page = (
-                    pages.post_checkout(store, name, form) if kind == "c/pay" else pages.post_setup(store, name, form)
-                )
-            else:
-                page = pages.checkout(store, name) if kind == "c/pay" else pages.setup(store, name)
+        form = read_form(raw.decode("utf-8", "replace")) if self.command == "POST" else None
+        with self.server.double.store.transaction():
+            page = pages.serve(self.server.double.store, path, form)
         self._write(page.status, page.html.encode(), {"Content-Type": "text/html; charset=utf-8"}, page.location)
 
     def _json(self, status: int, body: Body, headers: dict[str, str] | None = None) -> None:
