@@ -2,6 +2,7 @@
 
 import base64
 from datetime import datetime
+from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
@@ -26,7 +27,7 @@ def digest(*pieces: bytes, nonce: str = "ab" * 16) -> TunnelDigest:
     return taken
 
 
-def serve(market: Market, *, at: datetime = DELIVERED, proof: str | None = "", **overrides: object) -> UsageRecord:
+def serve(market: Market, *, at: datetime = DELIVERED, proof: str | None = "", **overrides: Any) -> UsageRecord:
     """Deliver one request whose gateway kept a proof; its id is of the moment, as a real one."""
     made_at = int(at.timestamp() * 1000)
     request_id = type(ids.uuid7())(int=(ids.uuid7().int & ((1 << 80) - 1)) | (made_at << 80))
