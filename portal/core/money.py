@@ -24,6 +24,11 @@ _EXPONENTS = {
     **dict.fromkeys(["bhd", "jod", "kwd", "omr", "tnd"], 3),
 }
 
+# Currencies that are written with minor units which no bank (payouts) or no card network (purchases) moves.
+_WHOLE_PAYOUTS = frozenset({"isk", "huf", "twd", "ugx"})
+_WHOLE_PURCHASES = frozenset({"isk", "ugx"})
+_THREE_DECIMALS = 3
+
 
 def exponent(currency: str) -> int:
     """Return how many decimals the currency's minor unit has (2 for usd, 0 for jpy, 3 for kwd)."""
@@ -33,6 +38,23 @@ def exponent(currency: str) -> int:
 def nano_per_minor(currency: str) -> int:
     """Return how many nano units one minor unit of the currency holds."""
     return int(10 ** (_NANO_DIGITS - exponent(currency)))
+
+
+def payout_step_minor(currency: str) -> int:
+    """Return of what a payout's minor units must be a multiple: whole units, or tens where there are three decimals."""
+    return _step(currency, _WHOLE_PAYOUTS)
+
+
+def purchase_step_minor(currency: str) -> int:
+    """Return of what a purchase's minor units must be a multiple."""
+    return _step(currency, _WHOLE_PURCHASES)
+
+
+def _step(currency: str, whole: frozenset[str]) -> int:
+    digits = exponent(currency)
+    if currency.lower() in whole:
+        return int(10**digits)
+    return 10 if digits == _THREE_DECIMALS else 1
 
 
 def nano_from_minor(minor: int, currency: str) -> Nano:

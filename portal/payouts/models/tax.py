@@ -18,7 +18,7 @@ class TaxStatus(models.TextChoices):
 
 
 class TaxProfile(models.Model):
-    """What the provider says of itself. VAT is paid on top only once an operator has confirmed it; a change undoes that.
+    """What the provider says of itself. VAT is paid on top once an operator has confirmed it; a change undoes that.
 
     `consent_version` and `consent_sha256` name the agreement under which the provider lets the pool write its
     invoices (self-billing).

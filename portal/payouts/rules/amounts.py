@@ -2,12 +2,10 @@
 
 from portal.core import money
 
-_WHOLE_UNITS = frozenset({"isk", "huf", "twd", "ugx"})
-
 
 def step_minor(currency: str) -> int:
     """Return the smallest step between two amounts that can be sent."""
-    return int(10 ** money.exponent(currency)) if currency.lower() in _WHOLE_UNITS else 1
+    return money.payout_step_minor(currency)
 
 
 def payable_minor(nano: int, currency: str) -> int:

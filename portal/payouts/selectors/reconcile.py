@@ -12,6 +12,7 @@ from portal.billing.rules.differences import Difference
 from portal.billing.selectors import balances
 from portal.core import money
 from portal.payouts.models import OPEN_STATES, Payout, PayoutState, Rail
+from portal.payouts.selectors import tax_checks
 
 CLEARING_ALARM = timedelta(hours=48)
 _IN_DOUBT = [PayoutState.SENDING, PayoutState.UNKNOWN]
@@ -21,7 +22,7 @@ _SENT = [PayoutState.TRANSFERRED, PayoutState.REVERSED]
 
 def differences(*, now: datetime) -> list[Difference]:
     """Return every difference: clearing = open payouts, sent postings = payouts sent, no payout open for too long."""
-    return [*_clearing(), *_sent(), *_reversed(), *_fees(), *_stale(now)]
+    return [*_clearing(), *_sent(), *_reversed(), *_fees(), *tax_checks.differences(), *_stale(now)]
 
 
 def _clearing() -> Iterator[Difference]:

@@ -14,7 +14,7 @@ from portal.integrations.stripe_types import BankPayout
 from portal.payouts import locks
 from portal.payouts.models import BankLeg, Payout, PayoutState
 from portal.payouts.selectors import payouts as selectors
-from portal.payouts.services import moves
+from portal.payouts.services import moves, tax
 
 # How a bank payout goes on: a failure may follow a success, nothing else goes back.
 _STEPS = {"pending": 0, "in_transit": 1, "paid": 2, "canceled": 2, "failed": 3}
@@ -77,6 +77,7 @@ def _book_reversal(payout: Payout, delta: int, total: int, now: datetime) -> Non
         actor=SYSTEM_ACTOR,
         now=now,
     )
+    tax.take_back(payout, total_minor=total, now=now)
     payout.reversed_minor = total
     payout.save(update_fields=["reversed_minor"])
     if total == payout.amount_minor:

@@ -18,7 +18,7 @@ from portal.payouts.rules.fees import Parts
 from portal.payouts.rules.reasons import Reason
 from portal.payouts.selectors import dues
 from portal.payouts.selectors.dues import Candidate
-from portal.payouts.services import moves, routes
+from portal.payouts.services import moves, routes, tax
 from portal.payouts.services.routes import Route
 from portal.providers.models import Provider
 
@@ -160,7 +160,9 @@ def _reserve(due: Due, run: PayoutRun, actor: Actor, now: datetime) -> Payout | 
             reason = dues.too_little(due.candidate, parts.sent_minor)
             if reason is not None:
                 return reason
-            payout = _new(due, parts, run, now)
+            taxed = tax.assess(provider=due.provider, net_minor=parts.sent_minor + parts.borne_minor)
+            payout = _new(due, parts, run, taxed.vat_minor, now)
+            tax.keep(payout, taxed, now=now)
             moves.post_reserved(payout, actor=actor, now=now)
             moves.add_attempt(payout, number=1, now=now)
             moves.move(payout, PayoutState.RESERVED, actor=actor, now=now)
@@ -181,7 +183,7 @@ def _locked_parts(due: Due, now: datetime) -> Parts:
     return dues.parts_of(due.candidate, balances.free_of(locked[available.pk]) - netted)
 
 
-def _new(due: Due, parts: Parts, run: PayoutRun, now: datetime) -> Payout:
+def _new(due: Due, parts: Parts, run: PayoutRun, vat_minor: int, now: datetime) -> Payout:
     last = Payout.objects.filter(provider=due.provider, currency=settings.CURRENCY).exclude(
         state__in=[PayoutState.REJECTED, PayoutState.CANCELED]
     )
@@ -192,7 +194,7 @@ def _new(due: Due, parts: Parts, run: PayoutRun, now: datetime) -> Payout:
         currency=settings.CURRENCY,
         period_start=before or due.provider.created_at,
         period_end=now,
-        amount_minor=parts.sent_minor,
+        amount_minor=parts.sent_minor + vat_minor,
         fee_minor=parts.borne_minor,
         stripe_fee_minor=parts.fee_minor,
         is_final=due.candidate.is_final,

@@ -8,6 +8,7 @@ from portal.billing.services import ledger, templates
 from portal.core import money
 from portal.payouts.models import Payout, PayoutAttempt
 from portal.payouts.rules import states
+from portal.payouts.services import credit_notes, tax
 
 LONGEST_REASON = 240
 
@@ -44,16 +45,19 @@ def post_reserved(payout: Payout, *, actor: Actor, now: datetime) -> None:
 def post_sent(payout: Payout, *, actor: Actor, now: datetime) -> None:
     """Book that Stripe has made the transfer."""
     _post(payout, "payout_sent", actor=actor, now=now)
+    credit_notes.issue(payout=payout, now=now)
 
 
 def post_paid_by_bank(payout: Payout, *, actor: Actor, now: datetime) -> None:
     """Book that the operator's bank has paid."""
     _post(payout, "payout_paid_by_bank", actor=actor, now=now)
+    credit_notes.issue(payout=payout, now=now)
 
 
 def post_returned_by_bank(payout: Payout, *, actor: Actor, now: datetime) -> None:
     """Book that the provider's bank sent the money back."""
     _post(payout, "bank_payout_returned", actor=actor, now=now)
+    tax.take_back(payout, total_minor=payout.amount_minor, now=now)
 
 
 def post_released(payout: Payout, *, actor: Actor, now: datetime) -> None:
@@ -61,6 +65,7 @@ def post_released(payout: Payout, *, actor: Actor, now: datetime) -> None:
     _post(payout, "payout_rejected", actor=actor, now=now)
     if payout.fee_minor:
         _post(payout, "payout_fee_returned", actor=actor, now=now)
+    tax.release(payout, now=now)
 
 
 def _post(payout: Payout, kind: str, *, actor: Actor, now: datetime) -> None:
