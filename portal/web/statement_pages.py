@@ -4,16 +4,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from django.conf import settings
-from django.http import Http404
+from django.http import Http404, HttpResponse
 
 from portal.billing.rules import periods
 from portal.billing.rules import statements as rules
 from portal.billing.rules.export import csv_text
 from portal.billing.rules.periods import Period
-from portal.billing.rules.statements import Content
+from portal.billing.rules.statements import Content, PriceLine
 from portal.billing.selectors import statements
 from portal.billing.selectors.statements import Party
 from portal.core.money import decimal_text
+from portal.web import statement_pdf
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class Shown:
     sha256: str
     frozen_at: datetime | None
     content: Content
+    letterhead: dict[str, list[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +63,9 @@ def find(party: Party, *, month: str, now: datetime) -> Shown:
         raise Http404("this month has not begun")
     row = next((row for row in statements.frozen(party=party) if row.starts_at == period.starts_at), None)
     if row is not None:
-        return Shown(str(period), row.number, row.sha256, row.frozen_at, rules.from_json(row.content))
+        return Shown(str(period), row.number, row.sha256, row.frozen_at, rules.from_json(row.content), row.letterhead)
     content = statements.content(party=party, period=period, currency=settings.CURRENCY)
-    return Shown(str(period), "", "", None, content)
+    return Shown(str(period), "", "", None, content, statements.letterhead(party=party))
 
 
 def as_csv(shown: Shown) -> str:
@@ -76,8 +78,35 @@ def as_csv(shown: Shown) -> str:
         for line in content.usage
     ]
     rows += [(line.kind, line.at, "", line.note, "", decimal_text(line.amount_nano)) for line in content.entries]
+    rows += [
+        ("price", line.effective_from, line.model, _price_text(line), line.requests, "") for line in content.prices
+    ]
     rows.append(("closing", content.ends_at, "", "", "", decimal_text(content.closing_nano)))
     return csv_text(header=["line", "at_utc", "model", "detail", "requests", f"amount_{content.currency}"], rows=rows)
+
+
+def _price_text(line: PriceLine) -> str:
+    parts = [("prompt", line.prompt_nano), ("cached", line.cached_nano), ("completion", line.completion_nano)]
+    shares = f"; share {line.share_bps} bps" if line.share_bps else ""
+    per_token = ", ".join(f"{name} {decimal_text(nano)}" for name, nano in parts)
+    return f"version {line.version}: {per_token} per million tokens, {decimal_text(line.request_nano)} per request{shares}"
+
+
+def as_pdf(shown: Shown) -> HttpResponse:
+    """Answer the statement as a PDF; the same statement gives the same bytes, whatever has been renamed since."""
+    head = statement_pdf.Head(
+        sender=tuple(shown.letterhead["from"]),
+        addressee=tuple(shown.letterhead["to"]),
+        number=shown.number,
+        month=shown.month,
+        sha256=shown.sha256,
+        frozen_at=shown.frozen_at,
+    )
+    return HttpResponse(
+        statement_pdf.render(shown.content, head),
+        content_type="application/pdf",
+        headers={"content-disposition": f'attachment; filename="statement-{shown.number or shown.month}.pdf"'},
+    )
 
 
 def _period(month: str) -> Period:

@@ -28,7 +28,10 @@ class StatementKind(models.TextChoices):
 
 
 class Statement(models.Model):
-    """One party's month, half open in UTC. `content` holds lines and totals, `sha256` is over its canonical JSON."""
+    """One party's month, half open in UTC. `content` holds lines and totals, `sha256` is over its canonical JSON.
+
+    `letterhead` is who spoke to whom when it was frozen, so that its PDF stays the same when names change.
+    """
 
     number = models.CharField(max_length=32, unique=True)
     kind = models.CharField(max_length=10, choices=StatementKind)
@@ -37,6 +40,7 @@ class Statement(models.Model):
     starts_at = models.DateTimeField()
     ends_at = models.DateTimeField()
     content = models.JSONField()
+    letterhead = models.JSONField(default=dict)
     sha256 = models.CharField(max_length=64)
     frozen_at = models.DateTimeField()
 

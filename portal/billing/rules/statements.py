@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from portal.core.money import decimal_text, nano_from_text
+from portal.core.money import decimal_text, nano_from_text, nano_per_minor
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,24 @@ class EntryLine:
 
 
 @dataclass(frozen=True, slots=True)
+class PriceLine:
+    """One version of a model's price by which requests were charged: per million tokens and per request.
+
+    `share_bps` is the provider's part of it, 0 on a customer's statement.
+    """
+
+    model: str
+    version: int
+    effective_from: str
+    requests: int
+    share_bps: int
+    prompt_nano: int
+    cached_nano: int
+    completion_nano: int
+    request_nano: int
+
+
+@dataclass(frozen=True, slots=True)
 class Content:
     """All that a statement says. A position is what the pool owes the party, less what the party owes the pool."""
 
@@ -45,6 +63,7 @@ class Content:
     closing_nano: int
     usage: tuple[UsageLine, ...]
     entries: tuple[EntryLine, ...]
+    prices: tuple[PriceLine, ...] = ()
 
     @property
     def usage_nano(self) -> int:
@@ -55,6 +74,12 @@ class Content:
     def entries_nano(self) -> int:
         """What all other events came to."""
         return sum(line.amount_nano for line in self.entries)
+
+    @property
+    def dust_nano(self) -> int:
+        """What of the closing position is less than the smallest unit of the currency: it is carried over."""
+        step = nano_per_minor(self.currency)
+        return self.closing_nano % step if self.closing_nano >= 0 else -(-self.closing_nano % step)
 
     @property
     def gap_nano(self) -> int:
@@ -70,6 +95,8 @@ def to_json(content: Content) -> dict[str, object]:
         plain[name] = decimal_text(plain.pop(f"{name}_nano"))
     for name in ("usage", "entries"):
         plain[name] = [_with_amount(line) for line in plain[name]]
+    plain["prices"] = [_with_prices(line) for line in plain["prices"]]
+    plain["dust"] = decimal_text(content.dust_nano)
     plain["totals"] = {"usage": decimal_text(content.usage_nano), "entries": decimal_text(content.entries_nano)}
     return plain
 
@@ -86,6 +113,7 @@ def from_json(plain: Mapping[str, object]) -> Content:
         closing_nano=nano_from_text(str(plain["closing"])),
         usage=tuple(_usage_line(line) for line in _lines(plain["usage"])),
         entries=tuple(_entry_line(line) for line in _lines(plain["entries"])),
+        prices=tuple(_price_line(line) for line in _lines(plain["prices"])),
     )
 
 
@@ -108,6 +136,25 @@ def _with_amount(line: Mapping[str, object]) -> dict[str, object]:
     return {key: value for key, value in line.items() if key != "amount_nano"} | {
         "amount": decimal_text(int(str(line["amount_nano"])))
     }
+
+
+_PRICED = ("prompt", "cached", "completion", "request")
+
+
+def _with_prices(line: Mapping[str, object]) -> dict[str, object]:
+    plain = {key: value for key, value in line.items() if not key.endswith("_nano")}
+    return plain | {name: decimal_text(int(str(line[f"{name}_nano"]))) for name in _PRICED}
+
+
+def _price_line(line: Mapping[str, object]) -> PriceLine:
+    return PriceLine(
+        model=str(line["model"]),
+        version=int(str(line["version"])),
+        effective_from=str(line["effective_from"]),
+        requests=int(str(line["requests"])),
+        share_bps=int(str(line["share_bps"])),
+        **{f"{name}_nano": nano_from_text(str(line[name])) for name in _PRICED},
+    )
 
 
 def _lines(value: object) -> list[Mapping[str, object]]:

@@ -3,13 +3,16 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.conf import settings
 from django.db import connection
 from django.db.models import QuerySet
 
+from portal.accounts.models import Organization
 from portal.billing.models import ClosedPeriod, Statement, StatementKind
 from portal.billing.rules.accounts import CUSTOMER_KINDS, PROVIDER_KINDS, Kind
 from portal.billing.rules.periods import Period
-from portal.billing.rules.statements import Content, EntryLine, UsageLine
+from portal.billing.rules.statements import Content, EntryLine, PriceLine, UsageLine
+from portal.providers.models import Provider
 
 # A refund on its way has left the customer's position; a payout on its way is still owed to the provider.
 _POSITION: dict[str, tuple[Kind, ...]] = {
@@ -67,6 +70,31 @@ _USAGE_OF: dict[str, str] = {
     ),
 }
 
+_PRICES = """
+    SELECT model.public_id, price.version, price.effective_from, count(*), {share} AS share,
+        price.prompt_nano_per_mtok, price.cached_nano_per_mtok, price.completion_nano_per_mtok, price.request_nano
+    FROM billing_ledgertx tx
+    JOIN billing_usageposting posting ON posting.tx_id = tx.id
+    JOIN metering_usagerecord usage ON usage.opened_on = posting.opened_on
+        AND usage.request_id = posting.request_id AND usage.attempt = posting.attempt
+    JOIN billing_priceversion price ON price.id = usage.price_version_id
+    JOIN catalog_catalogmodel model ON model.id = usage.model_id
+    {join}
+    WHERE tx.kind = 'usage' AND tx.effective_at >= %(starts_at)s AND tx.effective_at < %(ends_at)s
+    GROUP BY price.id, model.public_id, {share} ORDER BY 1, 3, 2, 5, price.id
+"""
+
+_PRICES_OF: dict[str, str] = {
+    StatementKind.CUSTOMER: _PRICES.format(
+        share="usage.share_bps * 0",
+        join="JOIN accounts_organization party ON party.id = usage.organization_id AND party.public_id = %(party)s",
+    ),
+    StatementKind.PROVIDER: _PRICES.format(
+        share="usage.share_bps",
+        join="JOIN providers_provider party ON party.id = usage.provider_id AND party.public_id = %(party)s",
+    ),
+}
+
 _PARTIES = """
     SELECT DISTINCT account.owner FROM billing_ledgeraccount account
     WHERE account.kind = ANY(%(kinds)s) AND EXISTS (
@@ -99,6 +127,11 @@ def content(*, party: Party, period: Period, currency: str) -> Content:
     with connection.cursor() as cursor:
         cursor.execute(_USAGE_OF[party.kind], given)
         usage = tuple(UsageLine(*row[:2], *(int(value) for value in row[2:])) for row in cursor.fetchall())
+        cursor.execute(_PRICES_OF[party.kind], given)
+        prices = tuple(
+            PriceLine(model, int(version), at.isoformat(), *(int(value) for value in rest))
+            for model, version, at, *rest in cursor.fetchall()
+        )
         cursor.execute(_ENTRIES, given)
         entries = tuple(
             EntryLine(at=at.isoformat(), kind=kind, tx=str(tx), note=note, amount_nano=int(amount))
@@ -114,7 +147,21 @@ def content(*, party: Party, period: Period, currency: str) -> Content:
         closing_nano=_position(given | {"at": period.ends_at}),
         usage=usage,
         entries=entries,
+        prices=prices,
     )
+
+
+def letterhead(*, party: Party) -> dict[str, list[str]]:
+    """Return who speaks and to whom, in lines, as they stand now; a frozen statement keeps them as they were."""
+    return {"from": [settings.POOL_NAME, settings.PUBLIC_URL], "to": _addressee(party)}
+
+
+def _addressee(party: Party) -> list[str]:
+    if party.kind == StatementKind.PROVIDER:
+        row = Provider.objects.filter(public_id=party.public_id).first()
+        return [row.legal_name, row.public_id, row.country, row.contact_email] if row else [party.public_id]
+    name = Organization.objects.filter(public_id=party.public_id).values_list("name", flat=True).first()
+    return [name, party.public_id] if name else [party.public_id]
 
 
 def parties_without(*, kind: str, period: Period) -> list[str]:

@@ -33,6 +33,7 @@ def freeze(*, party: Party, period: Period, now: datetime) -> Statement:
             starts_at=period.starts_at,
             ends_at=period.ends_at,
             content=plain,
+            letterhead=statements.letterhead(party=party),
             sha256=rules.digest(plain),
             frozen_at=now,
         )

@@ -33,6 +33,12 @@ def statement_csv(request: OrganizationRequest) -> HttpResponse:
     return daily.csv_answer(statement_pages.as_csv(shown), name=f"statement-{shown.month}.csv")
 
 
+@page(side="customer")
+def statement_pdf(request: OrganizationRequest) -> HttpResponse:
+    """Answer one month as PDF."""
+    return statement_pages.as_pdf(_shown(request))
+
+
 def _party(request: OrganizationRequest) -> Party:
     return Party(StatementKind.CUSTOMER, request.organization.public_id)
 
@@ -45,4 +51,5 @@ urlpatterns = [
     path("statements/", statements, name="statements"),
     path("statement/", statement, name="statement"),
     path("statement.csv", statement_csv, name="statement-csv"),
+    path("statement.pdf", statement_pdf, name="statement-pdf"),
 ]
