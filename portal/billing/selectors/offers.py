@@ -56,9 +56,9 @@ def offers(*, now: datetime, organization_id: int | None = None) -> list[Offer]:
 
 
 def offer(*, model_id: str, now: datetime) -> Offer | None:
-    """Return one offered model by its public id, None where there is none or it has no price."""
-    offered = CatalogModel.objects.filter(state__in=[ModelState.ACTIVE, ModelState.DEPRECATED])
-    row = offered.filter(public_id=model_id).first()
+    """Return one model by its public id, a retired one too: who used it looks up what it cost. None for a draft and
+    where there is none or it has no price."""
+    row = CatalogModel.objects.exclude(state=ModelState.DRAFT).filter(public_id=model_id).first()
     if row is None:
         return None
     begun = standing().filter(PUBLIC, model=row, effective_from__lte=now)

@@ -9,7 +9,7 @@ from uuid import UUID
 from portal.billing.models import UsagePosting
 from portal.billing.rules import rating
 from portal.billing.rules.answer_ids import answer_id
-from portal.billing.selectors.price_versions import price_version
+from portal.billing.selectors.price_versions import price_version, scope_of
 from portal.core.money import decimal_text, per_token_text
 from portal.metering.models import UsageRecord
 from portal.metering.selectors import usage
@@ -133,7 +133,7 @@ def _price(row: UsageRecord) -> dict[str, Any] | None:
     )
     return {
         "version": terms.version,
-        "scope": "public" if terms.provider_id is None else "private",
+        "scope": scope_of(terms),
         "lines": [_line(line) for line in lines],
     }
 

@@ -7,7 +7,8 @@ from datetime import date
 from django.db.models import QuerySet, Sum
 
 from portal.accounts.models import ApiKey
-from portal.billing.models import SpendDay
+from portal.billing.models import PriceVersion, SpendDay
+from portal.billing.selectors import price_versions
 from portal.catalog.models import CatalogModel
 from portal.metering.models import UsageRecord
 
@@ -70,6 +71,30 @@ def key_names(*, organization_id: int, ids: set[int] | None = None) -> dict[int,
     keys = list((rows if ids is None else rows.filter(pk__in=ids)).order_by("pk"))
     names = [key.name for key in keys]
     return {key.pk: f"{key.name} ({key.public_id})" if names.count(key.name) > 1 else key.name for key in keys}
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """What was used of one model at one price version."""
+
+    model: str
+    label: str
+    price: PriceVersion
+    requests: int
+    charge_nano: int
+
+
+def by_price(*, organization_id: int, first: date, last: date, limit: int = 200) -> list[Priced]:
+    """Return the organization's usage of these days by model and price version, both ends included."""
+    rows = _days(organization_id, first, last).values_list("model_id", "price_version_id")
+    sums = list(rows.annotate(Sum("requests"), Sum("charge_nano")).order_by("model_id", "price_version_id")[:limit])
+    known = price_versions.versions({row[1] for row in sums})
+    names = model_names({row[0] for row in sums})
+    return [
+        Priced(names.get(model, str(model)), price_versions.label_of(known[price]), known[price], requests, charge)
+        for model, price, requests, charge in sums
+        if price in known
+    ]
 
 
 def latest_requests(*, organization_id: int, limit: int = 25) -> QuerySet[UsageRecord]:

@@ -6,7 +6,7 @@ from django.shortcuts import render
 from django.urls import path
 
 from portal.billing.rules.export import csv_text
-from portal.billing.selectors import spend
+from portal.billing.selectors import price_versions, spend
 from portal.core import clock
 from portal.core.money import decimal_text
 from portal.web import daily
@@ -26,9 +26,14 @@ def usage(request: OrganizationRequest) -> HttpResponse:
     names = _names(request, view.group, daily.group_ids(rows))
     latest = list(spend.latest_requests(organization_id=request.organization.pk))
     models = spend.model_names({record.model_id for record in latest})
+    known = price_versions.versions({record.price_version_id for record in latest})
+    labels = {pk: price_versions.label_of(version) for pk, version in known.items()}
     context = {
         **daily.context(rows, view, names, groups=_GROUPS, amount="Charged"),
-        "requests": [(record, models.get(record.model_id, "")) for record in latest],
+        "requests": [
+            (record, models.get(record.model_id, ""), labels.get(record.price_version_id, "")) for record in latest
+        ],
+        "priced": spend.by_price(organization_id=request.organization.pk, first=view.first, last=view.last),
     }
     return render(request, "customer/usage.html", context)
 
