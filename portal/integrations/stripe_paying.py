@@ -5,6 +5,9 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Literal
 
+from django.conf import settings
+
+from portal.integrations import stripe_accounts_v1 as accounts_v1
 from portal.integrations import stripe_reading as reading
 from portal.integrations.stripe_errors import PaymentRejected
 from portal.integrations.stripe_outcome import StripeCalls, outcome
@@ -21,7 +24,9 @@ class PayingCalls(StripeCalls):
 
     def create_account(self, *, key: str, order: AccountOrder) -> Account:
         """Create an account that only receives transfers; the platform carries fees and losses."""
-        with outcome():
+        if settings.STRIPE_ACCOUNTS_API == "v1":
+            return accounts_v1.create(self._v1, key=key, order=order)
+        with accounts_v1.accounts_api("v2"):
             made = self._v2.core.accounts.create(
                 {
                     "contact_email": order.contact_email,
@@ -43,7 +48,10 @@ class PayingCalls(StripeCalls):
 
     def account(self, *, account: str) -> Account:
         """Return the account and the fingerprint of its bank."""
-        with outcome():
+        if settings.STRIPE_ACCOUNTS_API == "v1":
+            bank = self._bank_fingerprint(account)
+            return accounts_v1.retrieve(self._v1, account=account, bank_fingerprint=bank)
+        with accounts_v1.accounts_api("v2"):
             found = self._v2.core.accounts.retrieve(account, {"include": list(_ACCOUNT_FIELDS)})
         return reading.account(found.to_dict(), bank_fingerprint=self._bank_fingerprint(account))
 
@@ -59,7 +67,11 @@ class PayingCalls(StripeCalls):
 
     def create_onboarding_link(self, *, key: str, account: str, return_url: str, refresh_url: str) -> str:
         """Return the URL of a single-use hosted onboarding page."""
-        with outcome():
+        if settings.STRIPE_ACCOUNTS_API == "v1":
+            return accounts_v1.onboarding_link(
+                self._v1, key=key, account=account, return_url=return_url, refresh_url=refresh_url
+            )
+        with accounts_v1.accounts_api("v2"):
             link = self._v2.core.account_links.create(
                 {
                     "account": account,

@@ -57,6 +57,14 @@ def handle_bank_payout(event: StripeEvent, now: datetime) -> None:
     bank.note_bank_payout(account=event.account, bank_payout=event.object_id, now=now)
 
 
+def handle_bank_of_account(event: StripeEvent, now: datetime) -> None:
+    """A provider named another bank account at Stripe; the event's object is the bank account."""
+    provider = account_selectors.provider_of_account(event.account)
+    if not provider:
+        raise UnknownReference(f"no provider has account {event.account}")
+    accounts.refresh(provider_id=provider, now=now)
+
+
 def handle_account(event: StripeEvent, now: datetime) -> None:
     """A provider's account changed."""
     provider = account_selectors.provider_of_account(event.object_id or event.account)
@@ -111,6 +119,9 @@ PLATFORM: dict[str, Handler] = {
 }
 CONNECT: dict[str, Handler] = {
     "account.updated": handle_account,
+    "account.external_account.created": handle_bank_of_account,
+    "account.external_account.updated": handle_bank_of_account,
+    "account.external_account.deleted": handle_bank_of_account,
     "payout.created": handle_bank_payout,
     "payout.updated": handle_bank_payout,
     "payout.paid": handle_bank_payout,
@@ -120,6 +131,7 @@ CONNECT: dict[str, Handler] = {
 EVENTS: dict[str, Handler] = {
     "v2.core.account.updated": handle_account,
     "v2.core.account.closed": handle_account,
+    "v2.core.account[defaults].updated": handle_account,
     "v2.core.account[requirements].updated": handle_account,
     "v2.core.account[configuration.recipient].updated": handle_account,
     "v2.core.account[configuration.recipient].capability_status_updated": handle_account,

@@ -44,7 +44,9 @@ class Given:
     bank: str
 
 
-def give(*, provider: Provider, given: Given, confirmed_at: datetime | None, actor: Actor, now: datetime) -> BankAccount:
+def give(
+    *, provider: Provider, given: Given, confirmed_at: datetime | None, actor: Actor, now: datetime
+) -> BankAccount:
     """Take bank details in; they replace earlier ones and are paid to once an operator has checked them.
 
     Raises SecondFactorNeeded, ManualRailClosed, CountryNotPayable, HouseIsNotPaid, BankDetailsInvalid,
@@ -71,7 +73,9 @@ def give(*, provider: Provider, given: Given, confirmed_at: datetime | None, act
             given_by=actor.public_id,
             given_at=now,
         )
-        is_change = before is not None or PayoutAccount.objects.filter(provider=owner, stripe_account__isnull=False).exists()
+        is_change = (
+            before is not None or PayoutAccount.objects.filter(provider=owner, stripe_account__isnull=False).exists()
+        )
         change = Change(ChangeKind.BANK_GIVEN, before=str(before or ""), after=str(row))
         destinations.record(provider=owner, change=change, holds=is_change, actor=actor, now=now)
         identity.settle(provider=owner, now=now)

@@ -71,4 +71,3 @@ def _order(payout: Payout, accounts: dict[str, BankAccount]) -> Order:
         currency=payout.currency,
         reference=f"{settings.POOL_NAME} {payout.public_id}",
     )
-

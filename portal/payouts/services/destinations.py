@@ -33,9 +33,7 @@ class Change:
     also_told: tuple[str, ...] = ()
 
 
-def record(
-    *, provider: Provider, change: Change, holds: bool, actor: Actor, now: datetime
-) -> DestinationChange:
+def record(*, provider: Provider, change: Change, holds: bool, actor: Actor, now: datetime) -> DestinationChange:
     """Keep the change inside the caller's transaction; with `holds` payouts rest for protection.HOLD from now."""
     until = now + protection.HOLD if holds else None
     row = DestinationChange.objects.create(

@@ -6,7 +6,7 @@ from typing import cast
 from stripe import params
 from stripe.params.v2 import core
 
-from portal.sandbox.stripe_double import banks
+from portal.sandbox.stripe_double import account_apis, banks
 from portal.sandbox.stripe_double.api import Call, route
 from portal.sandbox.stripe_double.events import emit_thin, iso
 from portal.sandbox.stripe_double.faults import Body, Refusal, invalid, missing
@@ -27,6 +27,7 @@ _OPTIONAL = {
 @route("POST", "/v2/core/accounts", core.AccountCreateParams)
 def create_account(call: Call) -> Body:
     """Open an account that waits for its owner's details."""
+    account_apis.require(call, "v2")
     if call.store.meta("platform_unregistered"):
         raise Refusal(
             400,
@@ -53,7 +54,7 @@ def create_account(call: Call) -> Body:
         "metadata": call.mapping("metadata"),
         "requirements": {"entries": []},
     }
-    if country in _COUNTRIES.split():
+    if is_served(country):
         ask(account, due="currently_due")
     else:
         set_capability(account, "unsupported", code="unsupported_country", resolution="no_resolution")
@@ -73,6 +74,11 @@ def close_account(call: Call) -> Body:
     """Close the account."""
     account = call.store.get("v2.core.account", call.names[0])
     return _with(call, change(call.store, account, close))
+
+
+def is_served(country: str) -> bool:
+    """Tell whether Stripe pays accounts of this country."""
+    return country in _COUNTRIES.split()
 
 
 def _with(call: Call, account: Body) -> Body:

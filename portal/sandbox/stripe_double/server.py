@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from portal.sandbox.stripe_double import (
     accounts,
+    accounts_v1,
     balances,
     banks,
     buying,
@@ -42,6 +43,7 @@ __all__ = ["CALLS", "StripeDouble"]
 # Importing a module puts its calls into the table.
 CALLS = (
     accounts,
+    accounts_v1,
     balances,
     banks,
     buying,

@@ -70,7 +70,9 @@ def bank(request: ProviderRequest) -> HttpResponse:
         except DomainError as error:
             form.add_error(error.param if error.param in form.fields else None, error.sentences)
         else:
-            messages.success(request, "The bank details are with the operator, who checks them before anything is paid.")
+            messages.success(
+                request, "The bank details are with the operator, who checks them before anything is paid."
+            )
             return redirect("provider:payouts")
     current = selectors.bank_account_of(provider=request.provider)
     return render(request, "provider/payouts_bank.html", {"form": form, "current": current})
@@ -101,7 +103,9 @@ def dashboard(request: ProviderRequest) -> HttpResponse:
     try:
         url = accounts.dashboard_link(provider=request.provider, confirmed_at=confirmed_at(request), now=clock.now())
     except PaymentError as error:
-        messages.error(request, f"Stripe could not open the dashboard ({error.stripe_code or error.code}): {error.message}")
+        messages.error(
+            request, f"Stripe could not open the dashboard ({error.stripe_code or error.code}): {error.message}"
+        )
         return redirect("provider:payouts")
     return HttpResponseRedirect(url)
 

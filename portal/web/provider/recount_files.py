@@ -18,9 +18,7 @@ from portal.web.access import ProviderRequest, provider_page
 @provider_page()
 def prices_file(request: ProviderRequest) -> HttpResponse:
     """Answer every price that the provider's usage was rated with."""
-    found = price_exports.for_provider(
-        provider_id=request.provider.pk, currency=settings.CURRENCY, now=clock.now()
-    )
+    found = price_exports.for_provider(provider_id=request.provider.pk, currency=settings.CURRENCY, now=clock.now())
     return recount_answers.download(found, name="prices.json")
 
 
