@@ -42,7 +42,7 @@ def test_a_booked_attempt_gets_a_receipt_that_both_have_signed(market):
     record = serve(market)
     posting.post_usage(now=DELIVERED)
 
-    outcome, = signed(market.node, claim_of(record))
+    (outcome,) = signed(market.node, claim_of(record))
 
     assert (outcome.state, outcome.proof) == ("signed", "equal")
     receipt = json.loads(json.dumps(outcome.receipt))
@@ -51,7 +51,9 @@ def test_a_booked_attempt_gets_a_receipt_that_both_have_signed(market):
     bill = receipt["bill"]
     assert (bill["charge_nano"], bill["provider_nano"], bill["share_bps"]) == (600_000, 480_000, 8000)
     assert (bill["price"]["id"], bill["node"], bill["model"]) == (
-        market.price.pk, market.node.public_id, market.model.public_id
+        market.price.pk,
+        market.node.public_id,
+        market.model.public_id,
     )
     Ed25519PublicKey.from_public_bytes(base64.b64decode(receipt["portal_key"])).verify(
         base64.b64decode(receipt["portal_signature"]), countersign_message(receipt)
@@ -90,7 +92,7 @@ def test_an_attempt_that_no_gateway_brings_in_is_given_up_after_two_days(market)
     record = serve(market)
     unknown = claim_of(record, attempt=f"{record.request_id}/2")
 
-    outcome, = receipts.countersign(node_id=market.node.pk, claims=[unknown], now=DELIVERED.replace(day=5))
+    (outcome,) = receipts.countersign(node_id=market.node.pk, claims=[unknown], now=DELIVERED.replace(day=5))
 
     assert (outcome.state, outcome.code) == ("refused", "attempt_unknown")
 
@@ -98,7 +100,7 @@ def test_an_attempt_that_no_gateway_brings_in_is_given_up_after_two_days(market)
 def test_a_free_attempt_gets_a_receipt_of_nothing(market):
     record = serve(market, charge_nano=0, outcome="node_fault", lease_charges=[0])
 
-    outcome, = signed(market.node, claim_of(record, ending="fail"))
+    (outcome,) = signed(market.node, claim_of(record, ending="fail"))
 
     assert outcome.receipt["bill"]["charge_nano"] == outcome.receipt["bill"]["provider_nano"] == 0
 
@@ -110,7 +112,7 @@ def test_only_the_attempts_own_node_may_claim_it(market):
     Node.objects.filter(pk=market.node.pk).update(public_key="moved")
     Node.objects.filter(pk=thief.pk).update(public_key=PUBLIC_KEY)
 
-    outcome, = signed(thief, claim_of(record))
+    (outcome,) = signed(thief, claim_of(record))
 
     assert (outcome.state, outcome.code, outcome.receipt) == ("refused", "receipt_not_yours", None)
 
@@ -121,7 +123,7 @@ def test_a_claim_that_was_changed_after_it_was_signed_is_refused(market):
     honest = claim_of(record)
     changed = type(honest)({**honest.claim, "answer_bytes": 10**6}, honest.signature)
 
-    outcome, = signed(market.node, changed)
+    (outcome,) = signed(market.node, changed)
 
     assert (outcome.state, outcome.code, outcome.receipt) == ("refused", "signature_wrong", None)
 
@@ -130,12 +132,15 @@ def test_other_bytes_than_the_gateways_are_evidence_that_weighs_nothing(market):
     record = serve(market)
     posting.post_usage(now=DELIVERED)
 
-    outcome, = signed(market.node, claim_of(record, taken=digest(b"data: other\n\n", *ANSWER[1:])))
+    (outcome,) = signed(market.node, claim_of(record, taken=digest(b"data: other\n\n", *ANSWER[1:])))
 
     assert outcome.receipt["bill"]["proof"] == "differs"
     noted = NodeEvidence.objects.get()
     assert (noted.node, noted.rule, noted.request_id, noted.count) == (
-        market.node, "receipt_differs", record.request_id, 1
+        market.node,
+        "receipt_differs",
+        record.request_id,
+        1,
     )
     assert "receipt_differs" not in evidence.HOSTILE
 
@@ -144,7 +149,7 @@ def test_a_customer_who_left_saw_less_and_that_is_no_difference(market):
     record = serve(market, outcome="customer_abort", proof=digest(ANSWER[0]).proof())
     posting.post_usage(now=DELIVERED)
 
-    outcome, = signed(market.node, claim_of(record))
+    (outcome,) = signed(market.node, claim_of(record))
 
     assert outcome.receipt["bill"]["proof"] == "partial"
     assert not NodeEvidence.objects.exists()
