@@ -7,13 +7,14 @@ from django.shortcuts import render
 from django.urls import path
 
 from portal.accounts.models import Organization
+from portal.billing.models import LedgerCheck, LedgerDifference, StripeMovement
 from portal.billing.selectors import pool_totals
 from portal.core import clock
 from portal.metering.models import Reader
 from portal.metering.selectors.queued import queued_count
 from portal.nodes.selectors import nodes
 from portal.operators.access import OperatorRequest, operator_page
-from portal.payouts.selectors import payouts
+from portal.payouts.selectors import credit_notes, payouts
 from portal.providers.models import Provider, ProviderState
 
 _DAYS = 30
@@ -42,6 +43,10 @@ def overview(request: OperatorRequest) -> HttpResponse:
         "payouts_open": payouts.open_payouts().count(),
         "usage_waiting": queued_count(reader=Reader.BILLING),
         "organizations": Organization.objects.count(),
+        "differences": LedgerDifference.objects.filter(resolved_at=None).count(),
+        "last_check": LedgerCheck.objects.order_by("-checked_at", "-pk").first(),
+        "unmatched": StripeMovement.objects.filter(source_id="").count(),
+        "tax_waiting": credit_notes.to_confirm(limit=_DAYS).count(),
     }
     return render(request, "operators/overview.html", context)
 

@@ -13,18 +13,23 @@ from portal.operators import (
     fleet,
     gpu_kinds,
     ledger,
+    ledger_checks,
     margin,
     model_files,
     model_memory,
     overview,
     payout_runs,
     payouts,
+    periods,
     placement,
     prices,
     providers,
     releases,
     shares,
     standing,
+    stripe_books,
+    tax,
+    trial_balance,
 )
 
 app_name = "operators"
@@ -51,4 +56,9 @@ urlpatterns: list[URLPattern] = [
     *standing.urlpatterns,
     *customers.urlpatterns,
     *ledger.urlpatterns,
+    *trial_balance.urlpatterns,
+    *periods.urlpatterns,
+    *stripe_books.urlpatterns,
+    *ledger_checks.urlpatterns,
+    *tax.urlpatterns,
 ]

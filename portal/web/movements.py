@@ -30,6 +30,8 @@ _WORDS = {
     "held_released": "Held earnings released",
     "held_expired": "Held earnings forfeited",
     "payout_paid_by_bank": "Paid out by bank transfer",
+    "payout_vat": "VAT on top of a payout",
+    "payout_vat_returned": "VAT of a payout returned",
     "bank_payout_returned": "Bank transfer returned, amount available again",
 }
 

@@ -54,7 +54,7 @@ _ENTRIES: dict[str, list[list[tuple[str, str, str]]]] = {
             ("Payouts", "provider:payouts", "banknote"),
             ("Statements", "provider:statements", "file-text"),
         ],
-        [("Profile", "provider:profile", "id-card"), *_TEAM],
+        [("Profile", "provider:profile", "id-card"), ("Tax", "provider:tax", "receipt"), *_TEAM],
     ],
     "customer": [
         [
@@ -85,7 +85,11 @@ _ENTRIES: dict[str, list[list[tuple[str, str, str]]]] = {
             ("Shares", "operators:shares", "percent"),
             ("Margin", "operators:margin", "scale"),
         ],
-        [("Payout run", "operators:payouts", "banknote"), ("Ledger", "operators:ledger", "book-open")],
+        [
+            ("Payout run", "operators:payouts", "banknote"),
+            ("Ledger", "operators:ledger", "book-open"),
+            ("Tax", "operators:tax", "receipt"),
+        ],
         [("Tables", "operator_admin:index", "table-2")],
     ],
 }

@@ -45,6 +45,8 @@ GROUPS: dict[Kind, Group] = {
     Kind.PROVIDER_RESERVE: Group.PROVIDERS,
     Kind.INPUT_VAT: Group.MONEY,
     Kind.STRIPE_ADJUSTMENTS: Group.POOL,
+    Kind.AVAILABILITY_EXPENSE: Group.POOL,
+    Kind.FROZEN: Group.MONEY,
     Kind.FROZEN: Group.MONEY,
 }
 

@@ -42,7 +42,9 @@ def account(code: str) -> LedgerAccount:
     return row
 
 
-def accounts(*, now: datetime, kind: str = "", owner: str = "", after: str = "", limit: int = 50) -> list[AccountBalance]:
+def accounts(
+    *, now: datetime, kind: str = "", owner: str = "", after: str = "", limit: int = 50
+) -> list[AccountBalance]:
     """Return accounts by code from the one behind `after` on, with their balances."""
     rows = LedgerAccount.objects.order_by("code")
     if kind:
@@ -59,7 +61,10 @@ def accounts(*, now: datetime, kind: str = "", owner: str = "", after: str = "",
 def by_kind(*, now: datetime) -> list[KindBalance]:
     """Return the balance of each kind now: from running totals, or summed where a kind keeps none."""
     rows = LedgerAccount.objects.filter(keeps_totals=True).values("kind").order_by("kind")
-    owned = {row["kind"]: (row["n"], int(row["d"]), int(row["c"])) for row in rows.annotate(n=Count("pk"), d=Sum("debits"), c=Sum("credits"))}
+    owned = {
+        row["kind"]: (row["n"], int(row["d"]), int(row["c"]))
+        for row in rows.annotate(n=Count("pk"), d=Sum("debits"), c=Sum("credits"))
+    }
     hot = {row.kind: row.pk for row in LedgerAccount.objects.filter(keeps_totals=False)}
     summed = sums.sums_of(account_ids=hot.values(), at=_ever(now))
     owned |= {kind: (1, *summed.get(pk, (0, 0))) for kind, pk in hot.items()}

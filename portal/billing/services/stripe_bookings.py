@@ -35,7 +35,7 @@ def book(*, movement_id: int, booking: Booking, note: str, actor: Actor, now: da
             transfers=_transfers(row, booking),
             actor=actor,
             now=now,
-            effective_at=row.moved_at if row.moved_at < now else now,
+            effective_at=min(now, row.moved_at),
             note=note[:240] or f"{row.type} {row.source}".strip(),
         )
         row.source_type, row.source_id = SOURCE, row.stripe_id

@@ -16,6 +16,7 @@ from portal.web.provider import (
     recount_files,
     requests,
     share,
+    tax,
 )
 
 app_name = "provider"
@@ -33,4 +34,5 @@ urlpatterns: list[URLPattern] = [
     *payouts.urlpatterns,
     *payout_plan.urlpatterns,
     *profile.urlpatterns,
+    *tax.urlpatterns,
 ]

@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern
 
-from portal.web.public import home, offers, planner, theme
+from portal.web.public import books, home, offers, planner, theme
 
 app_name = "public"
 urlpatterns: list[URLPattern] = [
@@ -10,4 +10,5 @@ urlpatterns: list[URLPattern] = [
     *offers.urlpatterns,
     *planner.urlpatterns,
     *theme.urlpatterns,
+    *books.urlpatterns,
 ]

@@ -9,7 +9,7 @@ from portal.audit.services import SYSTEM_ACTOR
 from portal.billing import tasks
 from portal.billing.models import ClosedPeriod, Statement
 from portal.billing.rules.accounts import Kind
-from portal.billing.selectors import balances, earnings, spend, transactions
+from portal.billing.selectors import balances, earnings, journal, ledger_accounts, spend, transactions
 from portal.billing.selectors.balances import CustomerBalance, ProviderBalance
 from portal.billing.services import grants, ledger, maturity, posting, reconcile, templates
 from portal.payouts import tasks as payout_tasks
@@ -92,17 +92,17 @@ def test_a_customers_movements_leave_usage_out_unless_asked(market):
 def test_accounts_are_found_by_kind_and_owner(market):
     name = market.customer.public_id
 
-    (found,) = transactions.accounts(kind=Kind.CUSTOMER_CREDIT, owner=name)
+    (found,) = ledger_accounts.accounts(now=DELIVERED, kind=Kind.CUSTOMER_CREDIT, owner=name)
     assert found.balance_nano == 10_000_000_000 - CHARGE
-    (bank,) = transactions.accounts(kind=Kind.STRIPE_BALANCE)
+    (bank,) = ledger_accounts.accounts(now=DELIVERED, kind=Kind.STRIPE_BALANCE)
     assert (bank.debits, bank.balance_nano) == (10_000_000_000, 10_000_000_000)
 
 
 def test_the_journal_is_found_by_source(market):
-    (tx,) = transactions.journal(asked=transactions.Asked(source="welcome"))
+    (tx,) = journal.newest(asked=journal.Asked(source="welcome"))
 
     assert tx.kind == "promo_grant"
-    assert "usage" in transactions.kinds()
+    assert "usage" in journal.kinds()
 
 
 def test_a_grant_is_given_once(market):

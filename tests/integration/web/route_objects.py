@@ -4,8 +4,11 @@ Add one line when you add a route with arguments; tests/integration/web/test_rou
 """
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 from portal.accounts.models import Organization
+from portal.billing.rules import periods
+from portal.billing.services import closing
 from portal.nodes.models import AgentRelease, Node
 from portal.payouts.models import Payout
 from portal.providers.models import Provider
@@ -18,6 +21,7 @@ from tests.factories.nodes import DeploymentFactory, EnrolmentTokenFactory, Node
 from tests.factories.payouts import AdjustmentFactory, PayoutFactory, PayoutRunFactory, TopUpFactory
 from tests.factories.providers import ProviderFactory
 from tests.factories.releases import AgentReleaseFactory
+from tests.factories.tax import StripeMovementFactory, TaxProfileFactory, credit_note
 from tests.world import Team, World
 
 Maker = Callable[[World, Team], dict[str, object]]
@@ -46,6 +50,16 @@ def _guest_names(node: Node, organization: Organization) -> dict[str, object]:
 def _payout(world: World) -> Payout:
     """A provider has one open payout at most."""
     return Payout.objects.filter(provider=world.provider).first() or PayoutFactory(provider=world.provider)
+
+
+def _credit_account(team: Team) -> str:
+    buy(team.organization, amount=1, key="matrix")
+    return f"customer_credit:{team.organization.public_id}"
+
+
+def _closed_month() -> str:
+    october = periods.month_of(datetime(2026, 10, 1, tzinfo=UTC))
+    return str(closing.close_period(period=october, now=october.ends_at + periods.CLOSING_DELAY))
 
 
 def _release() -> AgentRelease:
@@ -93,6 +107,17 @@ OBJECTS: dict[str, Maker] = {
     "provider:earning": lambda world, team: {"tx_id": buy(team.organization, amount=1, key="earning").pk},
     "operators:payout": lambda world, team: {"payout": _payout(world).public_id},
     "operators:payout-act": lambda world, team: {"payout": _payout(world).public_id},
+    "operators:account": lambda world, team: {"code": _credit_account(team)},
+    "operators:account-csv": lambda world, team: {"code": _credit_account(team)},
+    "operators:period-close": lambda world, team: {"month": "2026-10"},
+    "operators:period-journal": lambda world, team: {"month": "2026-10"},
+    "operators:period-balances": lambda world, team: {"month": _closed_month()},
+    "operators:stripe-book": lambda world, team: {"line": StripeMovementFactory().stripe_id},
+    "operators:tax-confirm": lambda world, team: {"provider_id": TaxProfileFactory().provider.public_id},
+    "operators:tax-year": lambda world, team: {"year": 2026},
+    "operators:tax-year-csv": lambda world, team: {"year": 2026},
+    "operators:credit-note": lambda world, team: {"note": credit_note(_provider(team)).public_id},
+    "provider:credit-note": lambda world, team: {"note": credit_note(_provider(team)).public_id},
     "operators:transaction": lambda world, team: {"tx_id": buy(team.organization, amount=1, key="matrix").pk},
     "operators:customer-ceilings": lambda world, team: {"organization": team.organization.public_id},
     "operators:customer": lambda world, team: {"organization": team.organization.public_id},
