@@ -72,19 +72,19 @@ def test_a_deadline_is_remembered_as_it_comes_near(shop, provider, now, left, su
 
 
 @pytest.mark.parametrize(
-    ("name", "state", "code", "cause"),
+    ("name", "told"),
     [
-        ("restrict", "restricted", "restricted_other", "Stripe has stopped the account and does not say why."),
-        ("lapse", "restricted", "requirements_past_due", "Details were not given in time."),
-        ("refuse", "unsupported", "unsupported_business", "Stripe does not pay this kind of business."),
-        ("close", "closed", "closed", "The account was closed."),
+        ("restrict", ("restricted", "restricted_other", "Stripe has stopped the account and does not say why.")),
+        ("lapse", ("restricted", "requirements_past_due", "Details were not given in time.")),
+        ("refuse", ("unsupported", "unsupported_business", "Stripe does not pay this kind of business.")),
+        ("close", ("closed", "closed", "The account was closed.")),
     ],
 )
-def test_an_account_that_stops_is_told_with_code_cause_and_fix(shop, provider, now, name, state, code, cause):
+def test_an_account_that_stops_is_told_with_code_cause_and_fix(shop, provider, now, name, told):
     row = move(shop, provider, now, name)
 
     (mail,) = mails()
-    text = render(mail).text
+    text, (state, code, cause) = render(mail).text, told
     assert (row.state, row.state_code) == (state, code)
     assert f"is: {state} ({code})" in text
     assert cause in text
