@@ -7,8 +7,11 @@ from portal.billing.rules.periods import month_of
 
 FAILURES_UNTIL_OFF = 3
 _PAUSES = (timedelta(hours=1), timedelta(hours=6), timedelta(hours=24))
-# Within this time Stripe answers a repeated key with what it did the first time; it forgets after 24 hours.
-KEY_TRUSTED_FOR = timedelta(hours=20)
+# An outcome nobody knows is looked up at Stripe each round. In the first hour the same call is repeated too, under the
+# same key, which Stripe remembers for 24. When nothing was sent for five hours more and Stripe's list still has no
+# payment, there is none.
+REPEATED_FOR = timedelta(hours=1)
+GIVEN_UP_AFTER = timedelta(hours=6)
 NEEDS_OWNER = frozenset({"authentication_required"})
 # The bank will never say yes to this card: asking again only looks like fraud.
 _FINAL = frozenset(
@@ -37,10 +40,11 @@ _FINAL = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Why a card was not charged: Stripe's code and the bank's."""
+    """Why a card was not charged: Stripe's code and the bank's; `is_bad_call` where Stripe did not even ask it."""
 
     code: str
     decline_code: str = ""
+    is_bad_call: bool = False
 
     @property
     def needs_owner(self) -> bool:
@@ -50,7 +54,7 @@ class Refused:
     @property
     def is_final(self) -> bool:
         """Whether asking again with this card cannot help."""
-        return bool(_FINAL & {self.code, self.decline_code})
+        return self.is_bad_call or bool(_FINAL & {self.code, self.decline_code})
 
     @property
     def words(self) -> str:

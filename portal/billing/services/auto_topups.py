@@ -102,7 +102,8 @@ def _send(topup: TopUp, now: datetime) -> TopUp:
         refused = Refused(error.stripe_code, error.decline_code)
         return auto_outcomes.refuse(topup_id=topup.pk, refused=refused, payment=error.payment, now=now)
     except PaymentRejected as error:
-        return auto_outcomes.refuse(topup_id=topup.pk, refused=Refused(error.stripe_code), payment="", now=now)
+        refused = Refused(error.stripe_code, is_bad_call=True)
+        return auto_outcomes.refuse(topup_id=topup.pk, refused=refused, payment="", now=now)
     except PaymentRateLimited:
         # Stripe did not begin: the next round sends the same again.
         TopUp.objects.filter(pk=topup.pk, state=TopUpState.CREATED).update(sent_at=None)
@@ -148,8 +149,11 @@ def _find(topup: TopUp, now: datetime) -> TopUp:
         return _accept(topup, found, now)
     if freeze.is_frozen():
         return topup
-    if topup.sent_at is not None and now - topup.sent_at < rules.KEY_TRUSTED_FOR:
+    age = now - (topup.sent_at or now)
+    if age < rules.REPEATED_FOR:
         return _send(topup, now)
+    if age < rules.GIVEN_UP_AFTER:
+        return topup
     with transaction.atomic():
         locks.auto_topup(topup.organization_id)
         row = locks.topup(topup.pk)

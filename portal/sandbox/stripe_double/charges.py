@@ -149,6 +149,7 @@ def charge_body(store: Store, number: str, booked: Body, more: Body) -> Body:
         "paid": True,
         "payment_intent": None,
         "payment_method": None,
+        "receipt_url": f"{store.meta('base')}/r/{number}",
         "refunded": False,
         "status": "succeeded",
     }

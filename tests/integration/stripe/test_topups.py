@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from portal.audit.services import SYSTEM_ACTOR
 from portal.billing.errors import KeyReused
 from portal.billing.models import LedgerTx, StripeCustomer, TopUp
 from portal.billing.services import ledger, templates, topup_sweep, topups
@@ -237,7 +238,7 @@ def test_open_debt_is_paid_first(shop, now):
         source_type="dispute",
         source_id="1",
         transfers=templates.dispute_out(organization=owner, amount=20_000_000_000, free=0, currency="usd"),
-        actor=topups.SYSTEM_ACTOR,
+        actor=SYSTEM_ACTOR,
         now=now,
     )
 
