@@ -1,16 +1,59 @@
 """The portal's ASGI application. Forwarded addresses and schemes count only from TRUSTED_PROXIES."""
 
+import asyncio
+import contextvars
 import os
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
 
-from django.core.asgi import get_asgi_application
+import django
+from django.core.handlers.asgi import ASGIHandler
+from django.db import close_old_connections
+from django.http import HttpRequest, HttpResponseBase
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings.production")
-# Under ASGI every request has a thread of its own: without a pool each would open a connection, and close it.
-os.environ.setdefault("DATABASE_POOL", "16")
 
-django_application: Any = get_asgi_application()
+_THREADS: Final = 8
+
+
+class ThreadedHandler(ASGIHandler):
+    """Django's handler with a fixed number of threads, each of which keeps its database connection.
+
+    Bodies are read and answers are written on the loop, so a slow client holds no thread. Django's own way under ASGI
+    makes a thread and a connection for each request, and goes back and forth between thread and loop in between.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="request")
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer one HTTP request."""
+        if scope["type"] != "http":
+            raise ValueError(f"the portal speaks HTTP only, not {scope['type']}")
+        await self.handle(scope, receive, send)
+
+    def load_middleware(self, is_async: bool = False) -> None:  # noqa: FBT001, FBT002  Django's signature
+        """Load the whole chain for threads: every view here is synchronous."""
+        super().load_middleware(is_async=False)
+
+    async def get_response_async(self, request: HttpRequest) -> HttpResponseBase:
+        """Answer in one of the threads, from the first middleware to the last."""
+        context = contextvars.copy_context()
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, context.run, self._answer, request)
+
+    def _answer(self, request: HttpRequest) -> HttpResponseBase:
+        close_old_connections()
+        try:
+            return self.get_response(request)
+        finally:
+            close_old_connections()
+
+
+django.setup(set_prefix=False)
+django_application: Any = ThreadedHandler()
 
 from django.conf import settings  # noqa: E402  settings are readable only from here on
 

@@ -28,6 +28,9 @@ STALE_AFTER_S: Final = 10.0
 _POLL_S: Final = 1.0
 _ALIVE_TIMEOUT_S: Final = 2.0
 _PROMPT_S: Final = 0.7
+# Of the time it takes to load, so long it then rests: a fleet that is joining announces something all the time.
+_REST: Final = 4.0
+_LONGEST_REST_S: Final = 0.5
 _LOAD_TIMEOUT_S: Final = 5.0
 _FIRST_LOAD_TIMEOUT_S: Final = 60.0
 _FAIL_CLOSED: Final = frozenset({"keys", "organizations"})
@@ -50,6 +53,7 @@ class SnapshotStore:
         self._suspects: set[str] = set()
         self._loaded: Snapshot = snapshot_loader.EMPTY
         self._wanted = asyncio.Event()
+        self._urgent = asyncio.Event()
         self._contact_at = float("-inf")
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -92,11 +96,22 @@ class SnapshotStore:
             except TimeoutError:
                 pass  # nobody announced anything: the second is over, poll
             self._wanted.clear()
+            self._urgent.clear()
+            began = time.monotonic()
             refreshing = asyncio.ensure_future(self._refresh(timeout_s=_LOAD_TIMEOUT_S))
             await asyncio.wait({refreshing}, timeout=_PROMPT_S)
             if not refreshing.done():
                 self._distrust()
             await refreshing
+            await self._rest(min(_REST * (time.monotonic() - began), _LONGEST_REST_S))
+
+    async def _rest(self, most_s: float) -> None:
+        """Let announcements gather for a moment; what may have to be refused from now on ends it."""
+        try:
+            async with asyncio.timeout(most_s):
+                await self._urgent.wait()
+        except TimeoutError:
+            pass  # nothing was urgent
 
     async def _refresh(self, *, timeout_s: float) -> bool:
         suspects = frozenset(self._suspects)
@@ -127,6 +142,7 @@ class SnapshotStore:
         topic, _, subject = message.partition(":")
         if topic in _FAIL_CLOSED and subject:
             self._suspects.add(subject)
+            self._urgent.set()
         for listener in self._listeners.get(topic, ()):
             listener(subject)
         if topic not in {"leases", "limits"}:  # neither changes what the snapshot shows

@@ -60,9 +60,7 @@ PAYOUT_BANK_IBAN = env.iban("PAYOUT_BANK_IBAN")
 PAYOUT_BANK_BIC = env.text("PAYOUT_BANK_BIC")
 PAYOUT_APPROVERS = env.integer("PAYOUT_APPROVERS", 1, low=1, high=2)
 # A customer's bank transfer of so much (minor units) or more is booked by two operators, whatever PAYOUT_APPROVERS is.
-BANK_TRANSFER_SECOND_FROM_MINOR = env.integer(
-    "BANK_TRANSFER_SECOND_FROM_MINOR", 100_000, low=0, high=1_000_000_000_000
-)
+BANK_TRANSFER_SECOND_FROM_MINOR = env.integer("BANK_TRANSFER_SECOND_FROM_MINOR", 100_000, low=0, high=1_000_000_000_000)
 # Where your terms are; whoever buys credit is shown the address and accepts them with the purchase.
 TERMS_URL = env.url("TERMS_URL")
 # Refunds of unused credit that a customer asks for: an operator approves each (request), or they go out by themselves.
@@ -112,8 +110,7 @@ STRIPE_TIMEOUT_S = env.integer("STRIPE_TIMEOUT_S", 30, low=1, high=120)
 DATABASE_URL = env.text("DATABASE_URL")
 DATABASE_DIRECT_URL = env.text("DATABASE_DIRECT_URL", DATABASE_URL)
 REDIS_URL = env.text("REDIS_URL")
-DATABASE_POOL = env.integer("DATABASE_POOL", 0, low=0, high=200)
-DATABASES: dict[str, Any] = {"default": env.database(DATABASE_URL, pool=DATABASE_POOL)} if DATABASE_URL else {}
+DATABASES: dict[str, Any] = {"default": env.database(DATABASE_URL)} if DATABASE_URL else {}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 ROOMS = [

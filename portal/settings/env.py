@@ -130,14 +130,8 @@ def url(name: str, default: str = "", *, schemes: tuple[str, ...] = ("http", "ht
     return value
 
 
-_POOL_WAIT_S = 20
-
-
-def database(value: str, *, pool: int = 0) -> dict[str, object]:
-    """Turn a `postgresql://` URL into Django's dictionary; with a `pool` of so many connections for all threads.
-
-    Without one, each thread keeps a connection of its own for a minute.
-    """
+def database(value: str) -> dict[str, object]:
+    """Turn a `postgresql://` URL into Django's dictionary; each thread keeps a connection of its own for a minute."""
     parts = urlsplit(value)
     if parts.scheme not in {"postgres", "postgresql"}:
         raise ImproperlyConfigured(f"DATABASE_URL: {parts.scheme or 'no'} scheme; only postgresql:// is supported")
@@ -149,7 +143,6 @@ def database(value: str, *, pool: int = 0) -> dict[str, object]:
         "PASSWORD": unquote(parts.password or ""),
         "HOST": unquote(query.get("host", parts.hostname or "")),
         "PORT": str(parts.port or query.get("port", "")),
-        "CONN_MAX_AGE": 0 if pool else 60,
+        "CONN_MAX_AGE": 60,
         "CONN_HEALTH_CHECKS": True,
-        "OPTIONS": {"pool": {"min_size": 1, "max_size": pool, "timeout": _POOL_WAIT_S}} if pool else {},
     }

@@ -21,15 +21,16 @@ _BY_DTYPE = {"bf16": 1.0, "fp16": 1.0, "tf32": 0.5, "fp32": 0.25, "fp8": 1.9}
 
 
 class SimulatedPrograms:
-    """Answers like `TorchPrograms`, from the card's name."""
+    """Answers like `TorchPrograms`, from the card's name, with a pause (seconds) before each third of the progress."""
 
-    def __init__(self, gpus: Sequence[Mapping[str, Any]]) -> None:
+    def __init__(self, gpus: Sequence[Mapping[str, Any]], *, pause_s: float = _PAUSE_S) -> None:
+        self._pause_s = pause_s
         self._gpus = {str(gpu["uuid"]): gpu for gpu in gpus}
 
     async def run(self, job: Job, say: Say) -> Outcome:
         """Return figures after a moment."""
         for part in range(1, 4):
-            await asyncio.sleep(_PAUSE_S)
+            await asyncio.sleep(self._pause_s)
             say(part / 3)
         gpu = self._gpus.get(job.uuids[0])
         if gpu is None:

@@ -25,6 +25,7 @@ _DIGEST = """
             concat_ws('|', node_id, organization_id, accepted_at), id)), 0) FROM nodes_nodeguest
     )
 """
+_COLUMNS = ("id", "public_id", "provider_id", "node_class", "country", "region", "generation", "state", "is_private")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,18 +71,21 @@ def nodes_digest() -> tuple[str, ...]:
 
 
 def nodes() -> list[NodeRow]:
-    """Return all nodes but the suspended and retired ones."""
+    """Return all nodes but the suspended and retired ones, reading no column that routing has no use for."""
     running: dict[int, dict[int, int]] = {}
-    for row in Deployment.objects.filter(desired=DesiredState.RUNNING, observed=ObservedState.READY):
-        running.setdefault(row.node_id, {})[row.model_id] = row.max_concurrency
-    tunnels = {row.pk: TunnelRow(row.process, row.peer, row.generation) for row in Tunnel.objects.all()}
+    ready = Deployment.objects.filter(desired=DesiredState.RUNNING, observed=ObservedState.READY)
+    for node_id, model_id, concurrency in ready.values_list("node_id", "model_id", "max_concurrency"):
+        running.setdefault(node_id, {})[model_id] = concurrency
+    held = Tunnel.objects.values_list("node_id", "process", "peer", "generation")
+    tunnels = {node_id: TunnelRow(process, peer, generation) for node_id, process, peer, generation in held}
     guests: dict[int, list[GuestRow]] = {}
     for guest in NodeGuest.objects.order_by("id"):
         if guest.accepted_at is not None:
             guests.setdefault(guest.node_id, []).append(GuestRow(guest.organization_id, guest.accepted_at))
+    rows = Node.objects.exclude(state__in=states.CLOSED_STATES).order_by("id").values_list(*_COLUMNS, named=True)
     return [
         NodeRow(
-            id=row.pk,
+            id=row.id,
             public_id=row.public_id,
             provider_id=row.provider_id,
             node_class=row.node_class,
@@ -89,10 +93,10 @@ def nodes() -> list[NodeRow]:
             region=row.region,
             generation=row.generation,
             is_routable=row.state in states.ROUTABLE_STATES,
-            models=running.get(row.pk, {}),
-            tunnel=tunnels.get(row.pk),
+            models=running.get(row.id, {}),
+            tunnel=tunnels.get(row.id),
             is_private=row.is_private,
-            guests=guests.get(row.pk, []),
+            guests=guests.get(row.id, []),
         )
-        for row in Node.objects.exclude(state__in=states.CLOSED_STATES).order_by("id")
+        for row in rows
     ]
