@@ -10,13 +10,17 @@ from portal.accounts.models import User
 from portal.audit.services import SYSTEM_ACTOR, Actor
 from portal.core import clock
 from portal.core.errors import DomainError
-from portal.payouts.models import OPEN_STATES, Payout, PayoutState
+from portal.payouts.models import OPEN_STATES, Payout, PayoutRun, PayoutState, RunOrigin
+from portal.payouts.rules import findings
 from portal.payouts.selectors import payouts as selectors
-from portal.payouts.services import approvals, drafts, runs
+from portal.payouts.selectors import runs as run_selectors
+from portal.payouts.services import approvals, drafts, run_approvals, run_checks, runs
 
 _EXAMPLES = """examples:
   manage.py payouts draft --dry-run           who would be paid, who is skipped and why
-  manage.py payouts draft                     reserve the payouts
+  manage.py payouts draft                     reserve the payouts; the run is checked, its hash is printed
+  manage.py payouts show --run run_…          one run: its payouts, whom it skipped, its check and its hash
+  manage.py payouts approve --run run_… --hash 3f… --by ops@example.com
   manage.py payouts approve --all --by ops@example.com
   manage.py payouts run                       look up payouts in doubt, send the approved ones
   manage.py payouts show --json               every open payout, or `show payout_…` for one
@@ -40,6 +44,8 @@ class Command(BaseCommand):
         parser.add_argument("verb", choices=["draft", "approve", "run", "show"])
         parser.add_argument("payouts", nargs="*", metavar="payout", help="public ids, for approve and show")
         parser.add_argument("--all", action="store_true", help="approve: every reserved payout")
+        parser.add_argument("--run", default="", metavar="RUN", help="approve, show: one run")
+        parser.add_argument("--hash", default="", metavar="HASH", help="approve --run: the hash that was seen")
         parser.add_argument("--by", default="", metavar="EMAIL", help="approve: the operator who says yes")
         parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
         parser.add_argument("--json", action="store_true", help="one JSON document instead of lines")
@@ -61,13 +67,19 @@ class Command(BaseCommand):
                 for one in seen.due
             ]
             return due + [_skipped(one) for one in seen.skipped]
-        run = drafts.draft_payouts(now=now, actor=SYSTEM_ACTOR)
-        return [_line(payout) for payout in run.payouts] + [_skipped(one) for one in run.skipped]
+        run = drafts.draft_payouts(now=now, actor=SYSTEM_ACTOR, origin=RunOrigin.COMMAND)
+        lines = [_line(payout) for payout in run.payouts] + [_skipped(one) for one in run.skipped]
+        if run.run is not None and run.payouts:
+            checked = run_checks.check(run_id=run.run.public_id, now=now)
+            lines += [] if options["json"] else [_run_line(checked, now)]
+        return lines
 
     def _approve(self, options: dict[str, object], now: datetime) -> Lines:
         approver = User.objects.filter(email=str(options["by"]).lower()).first()
         if approver is None:
             raise CommandError("name the operator who approves: --by EMAIL")
+        if options["run"]:
+            return self._approve_run(options, approver, now)
         wanted = _named(options)
         if options["all"]:
             wanted = list(Payout.objects.filter(state=PayoutState.RESERVED).order_by("pk"))
@@ -79,6 +91,17 @@ class Command(BaseCommand):
             for payout in wanted
         ]
 
+    def _approve_run(self, options: dict[str, object], approver: User, now: datetime) -> Lines:
+        run_id, seen = str(options["run"]), str(options["hash"])
+        run = run_checks.check(run_id=run_id, now=now)
+        waiting = list(run_selectors.awaiting(run=run))
+        if options["dry_run"]:
+            return [_run_line(run, now), *({**_line(payout), "would": "approve"} for payout in waiting)]
+        actor = Actor(public_id=approver.public_id)
+        run_approvals.approve(run_id=run_id, seen_hash=seen, approver=approver, actor=actor, now=now)
+        rows = Payout.objects.select_related("provider").filter(pk__in=[payout.pk for payout in waiting])
+        return [_line(payout) for payout in rows.order_by("pk")]
+
     def _run(self, options: dict[str, object], now: datetime) -> Lines:
         if options["dry_run"]:
             waiting = Payout.objects.filter(pk__in=selectors.to_send()).order_by("pk")
@@ -88,6 +111,13 @@ class Command(BaseCommand):
         return [_line(payout) for payout in Payout.objects.filter(public_id__in=changed).order_by("pk")]
 
     def _show(self, options: dict[str, object], now: datetime) -> Lines:
+        if options["run"]:
+            run = run_selectors.run(str(options["run"]))
+            skips: Lines = [
+                {"provider": row.skip.provider.public_id, "skipped": row.reason.code, "reason": row.reason.text}
+                for row in run_selectors.skips_of(run=run)
+            ]
+            return [_run_line(run, now), *(_line(one) for one in run_selectors.payouts_of(run=run)), *skips]
         named = _named(options)
         rows = named or list(Payout.objects.filter(state__in=OPEN_STATES).order_by("created_at", "pk"))
         return [_line(payout) for payout in rows]
@@ -107,6 +137,20 @@ def _named(options: dict[str, object]) -> list[Payout]:
     return [selectors.payout(str(name)) for name in names] if isinstance(names, list) else []
 
 
+def _run_line(run: PayoutRun, now: datetime) -> dict[str, object]:
+    found = findings.from_json(run.findings)
+    current = run_selectors.current_hash(run=run)
+    objection = findings.objection(
+        findings=found, checked_hash=run.checked_hash, current_hash=current, checked_at=run.checked_at, now=now
+    )
+    return {
+        "run": run.public_id,
+        "hash": current,
+        "check": objection or "clean",
+        "found": "; ".join(f"{one.id}: {one.detail}" for one in found if one.status != "ok"),
+    }
+
+
 def _line(payout: Payout) -> dict[str, object]:
     return {
         "payout": payout.public_id,
@@ -115,6 +159,8 @@ def _line(payout: Payout) -> dict[str, object]:
         "amount_minor": payout.amount_minor,
         "currency": payout.currency,
         "destination": payout.destination,
+        "fee_minor": payout.fee_minor,
+        "run": payout.run.public_id if payout.run else "",
         "transfer": payout.stripe_transfer,
         "reason": payout.state_reason,
     }
