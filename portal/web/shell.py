@@ -87,6 +87,8 @@ _ENTRIES: dict[str, list[list[tuple[str, str, str]]]] = {
         ],
         [
             ("Payout run", "operators:payouts", "banknote"),
+            ("Bank and bills", "operators:credit", "landmark"),
+            ("Disputes", "operators:disputes", "shield-alert"),
             ("Ledger", "operators:ledger", "book-open"),
             ("Tax", "operators:tax", "receipt"),
         ],
@@ -98,6 +100,8 @@ _ENTRIES: dict[str, list[list[tuple[str, str, str]]]] = {
 _BELOW = {
     "provider:nodes": ("/provider/prices/", "/provider/deployments/"),
     "operators:shares": ("/operator/availability/",),
+    "operators:disputes": ("/operator/refunds/", "/operator/related/"),
+    "customer:credit": ("/customer/refunds/",),
 }
 
 

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from django.db.models import F, Q, QuerySet, Sum
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Sum
 
 from portal.accounts.models import Organization
 from portal.billing.models import Dispute, LedgerAccount, PaidCharge, Refund, RefundAttempt, RefundState, TopUp
@@ -33,9 +33,7 @@ def refundable(*, topup: TopUp) -> int:
     """Return what of a purchase can be given back now, in minor units; nothing of a disputed one."""
     if topup.state != TopUpState.PAID or not topup.charge or is_contested(topup=topup):
         return 0
-    owner = topup.organization.public_id
-    account = LedgerAccount.objects.filter(code=chart.code(Kind.CUSTOMER_CREDIT, owner)).first()
-    free = balances.free_of(account) if account else 0
+    free = free_credit(organization=topup.organization)
     return rules.refundable(purchase_of(topup=topup), free_nano=free, currency=topup.currency)
 
 
@@ -46,10 +44,35 @@ def is_contested(*, topup: TopUp) -> bool:
 
 def refundable_topups(*, organization: Organization, limit: int = 50) -> list[tuple[TopUp, int]]:
     """Return the organization's purchases of which something can be given back, with how much; newest first."""
+    live = ~Q(refunds__state__in=rules.CAME_TO_NOTHING)
     rows = TopUp.objects.filter(organization=organization, state=TopUpState.PAID).exclude(charge="")
-    rows = rows.select_related("organization").order_by("-paid_at", "-pk")
-    found = [(topup, refundable(topup=topup)) for topup in rows[:limit]]
+    rows = rows.annotate(
+        given=Sum("refunds__amount_minor", filter=live, default=0),
+        given_tax=Sum("refunds__tax_minor", filter=live, default=0),
+        contested=Exists(Dispute.objects.filter(topup=OuterRef("pk")).exclude(status__in=disputes.WON)),
+    ).filter(contested=False)
+    free = free_credit(organization=organization)
+    found = [
+        (topup, rules.refundable(_purchase(topup), free_nano=free, currency=topup.currency))
+        for topup in rows.order_by("-paid_at", "-pk")[:limit]
+    ]
     return [(topup, minor) for topup, minor in found if minor > 0]
+
+
+def free_credit(*, organization: Organization) -> int:
+    """Return the bought credit that is neither spent nor held (nano)."""
+    account = LedgerAccount.objects.filter(code=chart.code(Kind.CUSTOMER_CREDIT, organization.public_id)).first()
+    return balances.free_of(account) if account else 0
+
+
+def _purchase(topup: TopUp) -> Purchase:
+    given: dict[str, int] = {name: int(getattr(topup, name)) for name in ("given", "given_tax")}
+    return Purchase(
+        paid=topup.amount_minor + topup.tax_minor,
+        tax=topup.tax_minor,
+        refunded=given["given"],
+        refunded_tax=given["given_tax"],
+    )
 
 
 def refund(*, public_id: str) -> Refund:

@@ -13,6 +13,7 @@ from portal.web.customer import (
     private_nodes,
     projects,
     recount_files,
+    refunds,
     requests,
     usage,
 )
@@ -31,4 +32,5 @@ urlpatterns: list[URLPattern] = [
     *auto_topup.urlpatterns,
     *bills.urlpatterns,
     *credit.urlpatterns,
+    *refunds.urlpatterns,
 ]

@@ -11,6 +11,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from lucide.templatetags.lucide import lucide
 
+from portal.billing.rules import related
 from portal.core import clock
 from portal.core.money import decimal_text, nano_from_minor
 from portal.web import charts, formats, movements
@@ -23,7 +24,7 @@ _NO_DATA = format_html('<span aria-hidden="true">{}</span><span class="visually-
 
 @register.filter
 def money(nano: int | None) -> str:
-    """Write nano units with two decimals."""
+    """Write nano units with the currency's decimals."""
     return _NO_DATA if nano is None else formats.money(nano, currency=settings.CURRENCY)
 
 
@@ -41,7 +42,7 @@ def money6(nano: int | None) -> str:
 
 @register.filter
 def minor(amount: int | None) -> str:
-    """Write minor units with two decimals."""
+    """Write minor units with the currency's decimals."""
     if amount is None:
         return _NO_DATA
     return formats.money(nano_from_minor(amount, settings.CURRENCY), currency=settings.CURRENCY)
@@ -140,6 +141,12 @@ def codes(text: str) -> SafeString:
 def movement(kind: str) -> str:
     """Name a kind of ledger transaction in words."""
     return movements.named(kind)
+
+
+@register.filter
+def shared(kinds: Sequence[str]) -> str:
+    """Write what two organizations have in common."""
+    return related.in_words(kinds)
 
 
 @register.filter

@@ -9,18 +9,21 @@ from datetime import UTC, datetime
 from portal.accounts.models import Organization
 from portal.billing.rules import periods
 from portal.billing.services import closing
+from portal.billing.models import Postpaid
 from portal.nodes.models import AgentRelease, Node
 from portal.payouts.models import Payout
 from portal.providers.models import Provider
-from tests.factories.accounts import ApiKeyFactory, InvitationFactory, ProjectFactory
+from tests.factories.accounts import ApiKeyFactory, InvitationFactory, OrganizationFactory, ProjectFactory
 from tests.factories.billing import PricedModelFactory, agreed_price, buy, price_to_come
 from tests.factories.catalog import CatalogModelFactory
 from tests.factories.checks import CheckResultFactory
+from tests.factories.credit import BankTransferFactory, CustomerCardFactory, PostpaidBillFactory, PostpaidFactory
 from tests.factories.metering import usage_record
 from tests.factories.nodes import DeploymentFactory, EnrolmentTokenFactory, NodeFactory, NodeGuestFactory
 from tests.factories.payouts import AdjustmentFactory, PayoutFactory, PayoutRunFactory, TopUpFactory
 from tests.factories.providers import ProviderFactory
 from tests.factories.releases import AgentReleaseFactory
+from tests.factories.returns import DisputeFactory, FraudWarningFactory, RefundFactory, RelatedPairFactory
 from tests.factories.tax import StripeMovementFactory, TaxProfileFactory, credit_note
 from tests.world import Team, World
 
@@ -66,7 +69,32 @@ def _release() -> AgentRelease:
     return AgentReleaseFactory()
 
 
+def _invited(organization: Organization) -> Organization:
+    """An organization pays afterwards by one set of terms at most."""
+    if not Postpaid.objects.filter(organization=organization).exists():
+        PostpaidFactory(organization=organization)
+    return organization
+
+
 OBJECTS: dict[str, Maker] = {
+    "customer:refund-cancel": lambda world, team: {
+        "refund": RefundFactory(topup__organization=team.organization).public_id
+    },
+    "operators:customer-risk": lambda world, team: {"organization": team.organization.public_id},
+    "operators:customer-risk-act": lambda world, team: {"organization": team.organization.public_id},
+    "operators:dispute": lambda world, team: {"dispute": DisputeFactory(topup__organization=team.organization)},
+    "operators:dispute-read": lambda world, team: {"dispute": DisputeFactory(topup__organization=team.organization)},
+    "operators:dispute-submit": lambda world, team: {"dispute": DisputeFactory(topup__organization=team.organization)},
+    "operators:fraud-warning-decide": lambda world, team: {
+        "warning": FraudWarningFactory(topup__organization=team.organization)
+    },
+    "operators:refund": lambda world, team: {"refund": RefundFactory(topup__organization=team.organization).public_id},
+    "operators:refund-act": lambda world, team: {
+        "refund": RefundFactory(topup__organization=team.organization).public_id
+    },
+    "operators:related-rule": lambda world, team: {
+        "pair_id": RelatedPairFactory(low=team.organization, high=OrganizationFactory()).pk
+    },
     "account_confirm_email": lambda world, team: {"key": "unknown"},
     "account_reset_password_from_key": lambda world, team: {"uidb36": "1", "key": "unknown"},
     "customer:key": lambda world, team: {"key": ApiKeyFactory(organization=team.organization).public_id},
@@ -81,6 +109,19 @@ OBJECTS: dict[str, Maker] = {
     "customer:request": lambda world, team: {
         "request_id": usage_record(organization_id=team.organization.pk).request_id
     },
+    "customer:bill": lambda world, team: {"bill": PostpaidBillFactory(organization=team.organization).public_id},
+    "customer:card-remove": lambda world, team: {"card": CustomerCardFactory(organization=team.organization).public_id},
+    "operators:bank-transfer-act": lambda world, team: {
+        "transfer": BankTransferFactory(organization=team.organization).public_id
+    },
+    "operators:bill-write-off": lambda world, team: {
+        "bill": PostpaidBillFactory(organization=team.organization).public_id
+    },
+    "operators:customer-bank": lambda world, team: {"organization": team.organization.public_id},
+    "operators:customer-credit": lambda world, team: {"organization": team.organization.public_id},
+    "operators:customer-gift": lambda world, team: {"organization": team.organization.public_id},
+    "operators:customer-postpaid": lambda world, team: {"organization": team.organization.public_id},
+    "operators:customer-postpaid-end": lambda world, team: {"organization": _invited(team.organization).public_id},
     "customer:topup": lambda world, team: {"topup": TopUpFactory(organization=team.organization).public_id},
     "mfa_edit_webauthn": lambda world, team: {"pk": 1},
     "mfa_remove_webauthn": lambda world, team: {"pk": 1},
