@@ -1,4 +1,4 @@
-"""Operator pages: Stripe's own books against the ledger, and what nobody has explained. Route `operators:stripe-books`."""
+"""Operator pages: Stripe's own books against the ledger, and what nobody explained. Route `operators:stripe-books`."""
 
 from django import forms
 from django.contrib import messages

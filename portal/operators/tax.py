@@ -1,4 +1,4 @@
-"""Operator pages: tax owed and paid, tax profiles to confirm, credit notes, the yearly export. Route `operators:tax`."""
+"""Operator pages: tax owed and paid, tax profiles, credit notes and the yearly export. Main route `operators:tax`."""
 
 from datetime import datetime
 

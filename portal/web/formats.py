@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from portal.core.money import NANO_PER_UNIT
+from portal.core.money import NANO_PER_UNIT, exponent
 
 UNKNOWN = "—"
 _MINUS = "\N{MINUS SIGN}"
@@ -12,10 +12,11 @@ _SECOND_MS = 1000
 _COMPACT = [(10**12, "T"), (10**9, "B"), (10**6, "M"), (10**3, "k")]
 
 
-def money(nano: int | None, *, currency: str, places: int = 2) -> str:
-    """Write an amount of nano units with `places` decimals, half up, with a true minus."""
+def money(nano: int | None, *, currency: str, places: int | None = None) -> str:
+    """Write an amount of nano units with `places` decimals (else the currency's own), half up, with a true minus."""
     if nano is None:
         return UNKNOWN
+    places = exponent(currency) if places is None else places
     step = NANO_PER_UNIT // 10**places
     steps = (abs(nano) + step // 2) // step
     whole, rest = divmod(steps, 10**places)
@@ -26,7 +27,7 @@ def money(nano: int | None, *, currency: str, places: int = 2) -> str:
 
 
 def exact_money(nano: int | None, *, currency: str) -> str:
-    """Write one request's cost: up to six decimals, at least two, `<` before what is smaller still."""
+    """Write one request's cost: up to six decimals, at least the currency's own, `<` before what is smaller still."""
     if nano is None:
         return UNKNOWN
     if 0 < nano < NANO_PER_UNIT // 10**6:
@@ -34,12 +35,12 @@ def exact_money(nano: int | None, *, currency: str) -> str:
     text = money(nano, currency=currency, places=6)
     number, space, code = text.partition(" ")
     head, _, tail = number.rpartition(".")
-    tail = tail.rstrip("0").ljust(2, "0")
-    return f"{head}.{tail}{space}{code}"
+    tail = tail.rstrip("0").ljust(exponent(currency), "0")
+    return f"{head}.{tail}{space}{code}" if tail else f"{head}{space}{code}"
 
 
 def total_money(nano: int | None, *, currency: str) -> str:
-    """Write a sum: two decimals from one unit of the currency on, up to six below, so that a little is not nothing."""
+    """Write a sum: the currency's decimals from one unit on, up to six below, so that a little is not nothing."""
     if nano is not None and 0 < abs(nano) < NANO_PER_UNIT:
         return exact_money(nano, currency=currency)
     return money(nano, currency=currency)

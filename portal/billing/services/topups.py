@@ -19,6 +19,7 @@ from portal.billing.rules import topups as rules
 from portal.billing.selectors import topups as selectors
 from portal.billing.services import auto_outcomes, topup_books, topup_guard
 from portal.billing.services.topup_books import Look
+from portal.core import money
 from portal.core.errors import Conflict, InvalidValue
 from portal.integrations import stripe
 from portal.integrations.stripe_errors import PaymentRejected
@@ -53,6 +54,9 @@ def start_topup(*, organization: Organization, wanted: Wanted, actor: Actor, now
     least, most = topup_guard.least_minor(), rules.most_minor(settings.CURRENCY)
     if not least <= wanted.amount_minor <= most:
         raise InvalidValue(f"an amount is {least} to {most} minor units", param="amount")
+    step = money.purchase_step_minor(settings.CURRENCY)
+    if wanted.amount_minor % step:
+        raise InvalidValue(f"in {settings.CURRENCY.upper()} an amount is a multiple of {step} minor units", param="amount")
     topup = _row(organization, wanted, actor, now)
     if topup.state != TopUpState.CREATED:
         return topup
@@ -108,6 +112,7 @@ def _open_checkout(topup: TopUp, now: datetime) -> TopUp:
         cancel_url=settings.PUBLIC_URL + reverse("customer:credit"),
         saves_card=topup.saves_card,
         asks_3ds=topup.asks_3ds,
+        collects_tax=settings.STRIPE_AUTOMATIC_TAX,
     )
     try:
         session = stripe.payments().create_checkout(key=f"topup:{topup.public_id}", order=order)

@@ -83,7 +83,7 @@ def _amounts(sheet: FPDF, content: Plain) -> None:
         ("Gross", content["gross"]),
     ]
     if content["fee_withheld"] not in {"0", "0.00", "0.000"}:
-        rows.append(("Fee of the payout, borne by the supplier", f"−{content['fee_withheld']}"))
+        rows.append(("Fee of the payout, borne by the supplier", f"-{content['fee_withheld']}"))
     rows.append(("Returned" if content["corrects"] else "Paid", content["paid"]))
     for name, amount in rows:
         _pen(sheet, 10, _INK)
@@ -96,7 +96,8 @@ def _amounts(sheet: FPDF, content: Plain) -> None:
 def _small_print(sheet: FPDF, content: Plain, sha256: str) -> None:
     if content["sentence"]:
         _line(sheet, str(content["sentence"]))
-    consent = f"Self-billing: written by the recipient with the supplier's consent of {_of(content, 'supplier', 'consented_at')[:10]}"
+    agreed_on = _of(content, "supplier", "consented_at")[:10]
+    consent = f"Self-billing: written by the recipient with the supplier's consent of {agreed_on}"
     version = _of(content, "supplier", "consent_version")
     _line(sheet, f"{consent}{f' (agreement {version})' if version else ''}.", size=8, ink=_MUTED)
     _line(sheet, f"SHA-256 of the content {sha256}", size=7, ink=_MUTED)
