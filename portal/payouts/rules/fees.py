@@ -39,5 +39,7 @@ def parts(payable_minor: int, terms: FeeTerms, *, step: int = 1) -> Parts:
     sent -= sent % step
     while sent > 0 and sent + fee_minor(sent, terms) > payable_minor:
         sent -= step
+    while sent + step + fee_minor(sent + step, terms) <= payable_minor:
+        sent += step
     fee = fee_minor(sent, terms)
     return Parts(sent, fee, fee)
