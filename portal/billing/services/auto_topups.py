@@ -20,7 +20,7 @@ from portal.billing.rules import auto_topups as rules
 from portal.billing.rules.auto_topups import Refused
 from portal.billing.selectors import balances, low_credit
 from portal.billing.selectors import topups as selectors
-from portal.billing.services import auto_outcomes, credit_messages, freeze, topup_books, topups
+from portal.billing.services import auto_outcomes, credit_messages, freeze, topup_books, topup_guard, topups
 from portal.core import money
 from portal.core.errors import DomainError
 from portal.integrations import queue, stripe
@@ -48,6 +48,8 @@ def begin(*, organization_id: int, now: datetime) -> TopUp | None:
         if not rules.has_room(spent_minor=spent, amount_minor=plan.amount_minor, cap_minor=plan.monthly_cap_minor):
             credit_messages.auto_topup_capped(organization=plan.organization, cap_minor=plan.monthly_cap_minor, now=now)
             return None
+        if not _passes_guard(plan, now):
+            return None
         topup = _row(plan, now)
         topup_books.record(topup, "topup.created", actor=SYSTEM_ACTOR, now=now)
         queue.after_commit("billing.charge_auto_topup", topup_id=topup.pk)
@@ -64,6 +66,16 @@ def _may_begin(plan: AutoTopUp, now: datetime) -> bool:
         return False
     balance = balances.customer_balance(organization=owner.public_id)
     return balance.free_nano < money.nano_from_minor(plan.threshold_minor, settings.CURRENCY)
+
+
+def _passes_guard(plan: AutoTopUp, now: datetime) -> bool:
+    """Tell whether the guard lets the purchase begin; what it refuses is tried again when its time comes."""
+    try:
+        topup_guard.require_automatic(organization=plan.organization, amount_minor=plan.amount_minor, now=now)
+    except DomainError as error:
+        log.warning("auto_topup.refused", extra={"organization": plan.organization.public_id, "code": error.code})
+        return False
+    return True
 
 
 def _row(plan: AutoTopUp, now: datetime) -> TopUp:

@@ -9,6 +9,8 @@ from django.db.models import F
 
 from portal.audit import services as audit
 from portal.audit.services import SYSTEM_ACTOR, Actor
+from portal.billing.rules.related import FactKind
+from portal.billing.services import related
 from portal.integrations import stripe
 from portal.integrations.stripe_errors import PaymentRejected
 from portal.integrations.stripe_types import Account, AccountOrder
@@ -143,6 +145,8 @@ def _apply(row: PayoutAccount, seen: Account | None, now: datetime) -> None:
         row.first_active_at = now
     row.fetched_at = now
     row.save()
+    bank = row.bank_fingerprint
+    related.note(organization=row.provider.organization, kind=FactKind.BANK, value=bank, source="payouts", now=now)
     identity.settle(provider=row.provider, now=now)
     if row.state != before:
         _record(row, "payout_account.changed", actor=SYSTEM_ACTOR, now=now, before=before)

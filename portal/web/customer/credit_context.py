@@ -25,6 +25,7 @@ def context(request: OrganizationRequest, *, now: datetime, **sent: forms.Form) 
         "auto_form": sent.get("auto_form") or AutoTopUpForm(cards=saved, plan=plan),
         "alert_form": sent.get("alert_form") or AlertForm(alert=alert),
         "currency": settings.CURRENCY.upper(),
+        "terms_url": settings.TERMS_URL,
         "balance": balance,
         "runway": runway.in_words(runway.runway(balance_nano=balance.free_nano, spent_nano=spent)),
         "spent_lately": spent,

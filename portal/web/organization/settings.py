@@ -10,6 +10,7 @@ from django.views.decorators.http import require_POST
 
 from portal.accounts.models import Role
 from portal.accounts.services import organizations
+from portal.billing.services import related
 from portal.core import clock
 from portal.core.errors import NotFound
 from portal.web.access import SESSION_ORGANIZATION, SESSION_SIDE, OrganizationRequest, PersonRequest, page, person_page
@@ -56,6 +57,7 @@ def create(request: PersonRequest) -> HttpResponse:
             is_provider="provider" in sides,
             now=clock.now(),
         )
+        related.note_sign_in(user=request.user, address=request.actor.address, now=clock.now())
         request.session[SESSION_ORGANIZATION] = made.public_id
         request.session.pop(SESSION_SIDE, None)
         messages.success(request, f"{made.name} is ready.")

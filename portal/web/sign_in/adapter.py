@@ -7,9 +7,11 @@ from allauth.core import context
 from django.conf import settings
 from django.contrib.sites.shortcuts import get_current_site
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
+from portal.accounts.models import User
+from portal.billing.services import related
 from portal.core import clock, ids
 from portal.notifications import services as notifications
 from portal.web.access import address_of
@@ -32,6 +34,12 @@ class PoolAccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]  # allaut
     def get_login_redirect_url(self, request: HttpRequest) -> str:
         """Lead an invited person back to the invitation, all others home."""
         return invited.url_in(request) or reverse("public:home")
+
+    def post_login(self, request: HttpRequest, user: User, **given: Any) -> HttpResponse:
+        """Note where the person signed in from, then go on."""
+        related.note_sign_in(user=user, address=address_of(request), now=clock.now())
+        answer: HttpResponse = super().post_login(request, user, **given)
+        return answer
 
     def is_email_verified(self, request: HttpRequest, email: str) -> bool:
         """Count an address as proven when its owner came by the link that was mailed to it."""
