@@ -6,7 +6,7 @@ import contextlib
 import json
 import secrets
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -195,6 +195,8 @@ class Pool:
         self.raw: dict[str, web.Response] = {}
         self.weights: dict[str, Any] | None = None
         self.generation = 0
+        self.countersign: Callable[[Any], dict[str, Any]] | None = None  # None: a pool that knows no receipts
+        self.claims: list[Any] = []
         self._nonces: set[str] = set()
         self._bearers: set[str] = set()
         self._tunnel_came = asyncio.Event()
@@ -210,6 +212,7 @@ class Pool:
             web.post("/agent/v1/weights", self._weights),
             web.post("/agent/v1/checks/report", self._report),
             web.post("/agent/v1/checks/echo", self._echo),
+            web.post("/agent/v1/receipts", self._receipts),
             web.get("/agent/v1/tunnel", self._tunnel),
         ])  # fmt: skip
         return application
@@ -326,6 +329,15 @@ class Pool:
         self.echo_came.set()
         await self.echoes.wait()
         return web.json_response({"padding": "0" * body["answer_characters"]})
+
+    async def _receipts(self, request: web.Request) -> web.Response:
+        if self.countersign is None:
+            return _error(404, "not_found")
+        if request.headers.get("authorization", "").removeprefix("Bearer ") not in self._bearers:
+            return _error(401, "session_expired")
+        body = await request.json()
+        self.claims += body["claims"]
+        return web.json_response(self.countersign(body["claims"]))
 
     async def _weights(self, request: web.Request) -> web.Response:
         if request.headers.get("authorization", "").removeprefix("Bearer ") not in self._bearers:

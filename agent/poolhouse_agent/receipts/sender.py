@@ -33,23 +33,23 @@ class ReceiptSender:
         self._client = client
         self._sessions = sessions
         self._identity = identity
-        self._book = book
+        self.book = book
         self._backoff = Backoff(first_s=PAUSE_S, longest_s=_LONGEST_S)
 
     async def run(self, *, pause_s: float = PAUSE_S) -> None:
         """Exchange claims for receipts until cancelled; what waits is on the disk then."""
         try:
             while True:
-                delay_s = await self._round(pause_s)
+                delay_s = await self.once(pause_s)
                 await asyncio.sleep(delay_s)
         finally:
-            self._book.flush()
+            self.book.flush()
 
-    async def _round(self, pause_s: float) -> float:
+    async def once(self, pause_s: float) -> float:
         """Hand in one batch; return how long to wait."""
         try:
-            self._book.flush()
-            progress = await self.exchange() if self._book.waiting and self._sessions.current is not None else False
+            self.book.flush()
+            progress = await self.exchange() if self.book.waiting and self._sessions.current is not None else False
         except PortalError as error:
             if error.status == _NOT_FOUND:
                 return _NOT_OFFERED_S
@@ -58,15 +58,15 @@ class ReceiptSender:
         except AgentError as error:
             log.error("receipts.not_stored", extra={"code": error.code, "detail": error.detail, "fix": error.fix})  # noqa: TRY400  its code says it all
             return self._backoff.next_s()
-        if not progress and self._book.waiting:
+        if not progress and self.book.waiting:
             return self._backoff.next_s()
         self._backoff.reset()
-        return min(pause_s, _HURRY_S) if self._book.waiting >= protocol.MAX_CLAIMS else pause_s
+        return min(pause_s, _HURRY_S) if self.book.waiting >= protocol.MAX_CLAIMS else pause_s
 
     async def exchange(self) -> bool:
         """Hand in the oldest claims; tell whether any is done with. Raises PortalError, ConfigError."""
         session = await self._sessions.ensure()
-        claims = self._book.oldest(limit=protocol.MAX_CLAIMS)
+        claims = self.book.oldest(limit=protocol.MAX_CLAIMS)
         signed = [(claim, self._identity.sign(claim_message(claim))) for claim in claims]
         answer = await self._client.post("/agent/v1/receipts", protocol.receipts_body(signed), bearer=session.token)
         reply = protocol.read_receipts(answer)
@@ -76,16 +76,16 @@ class ReceiptSender:
         receipts = [self._checked(one, asked[one.attempt], reply.signing_key) for one in results if one.receipt]
         refused = [one.attempt for one in results if one.state == "refused"]
         self._say_refused(results)
-        self._book.settle(receipts=receipts, refused=refused)
-        self._book.postpone(one.attempt for one in results if one.state == "waiting")
-        self._book.flush()
+        self.book.settle(receipts=receipts, refused=refused)
+        self.book.postpone(one.attempt for one in results if one.state == "waiting")
+        self.book.flush()
         return bool(receipts or refused)
 
     def _require_known(self, key: str) -> None:
         """Pin the portal's key at first sight. Raises PortalError where it is another one now."""
-        pinned = self._book.portal_key()
+        pinned = self.book.portal_key()
         if not pinned:
-            self._book.pin(key)
+            self.book.pin(key)
             log.info("receipts.portal_key_pinned", extra={"key": key})
         elif pinned != key:
             raise PortalError("receipt_key_changed", f"{key} instead of {pinned}", fix=fix_of("receipt_key_changed"))

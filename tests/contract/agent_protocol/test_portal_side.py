@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 import time_machine
 from django.test import Client
+from poolhouse_common.receipts import TunnelDigest, claim_message, countersign_message
 
 from portal.audit.services import SYSTEM_ACTOR
+from portal.billing.rules.receipt_keys import key_of
+from portal.billing.rules.receipts import compare
 from portal.nodes.models import (
     EngineKind,
     Node,
@@ -265,12 +268,35 @@ def test_the_signature_vector() -> None:
     assert signatures.is_signed(public_key=vector["public_key"], message=message, signature=vector["signature"])
 
 
+def test_claims_of_attempts_that_are_not_recorded_yet_wait(play, node, session, settings) -> None:
+    settings.RECEIPT_SIGNING_KEY = golden("receipt_vector")["seed"]
+
+    play("receipts_waiting")
+
+
+def test_a_receipt_has_the_golden_bytes() -> None:
+    vector = golden("receipt_vector")
+    receipt, key = vector["receipt"], key_of(vector["seed"])
+    taken = TunnelDigest(receipt["claim"]["nonce"], vector["body"].encode())
+    for piece in vector["pieces"]:
+        taken.add(piece.encode())
+
+    assert taken.proof() == vector["proof"]
+    assert compare(proof=vector["proof"], claim=receipt["claim"], is_whole=True) == "equal"
+    assert signatures.is_signed(
+        public_key=receipt["node_key"], message=claim_message(receipt["claim"]), signature=receipt["node_signature"]
+    )
+    assert key.sign(countersign_message(receipt)) == receipt["portal_signature"]
+    assert key.unseal(receipt["sealed"], attempt=receipt["claim"]["attempt"]) == b"golden"
+    assert key.unseal(receipt["sealed"], attempt="another/1") is None
+
+
 def test_every_exchange_is_played_here() -> None:
     played = set(_played_names())
 
     assert played == set(names("enrol")) | set(names("challenge")) | set(names("session_")) - {
         "session_signature"
-    } | set(names("heartbeat")) | set(names("checks"))
+    } | set(names("heartbeat")) | set(names("checks")) | set(names("receipts"))
 
 
 def _ask(request: dict[str, Any]) -> Any:

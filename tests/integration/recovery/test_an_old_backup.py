@@ -1,4 +1,4 @@
-"""A backup of yesterday is restored while Stripe, the nodes and the spools know today: nobody is paid or charged twice."""
+"""A backup of yesterday is restored while Stripe and the nodes know today: nobody is paid or charged twice."""
 
 import json
 from datetime import timedelta
