@@ -9,7 +9,13 @@ from portal.billing.models import LedgerAccount
 from portal.billing.rules import accounts as chart
 from portal.billing.rules.accounts import Kind
 
-_SPENDABLE = (Kind.CUSTOMER_CREDIT, Kind.PROMO_CREDIT, Kind.CUSTOMER_RECEIVABLE)
+_SPENDABLE = (
+    Kind.CUSTOMER_CREDIT,
+    Kind.PROMO_CREDIT,
+    Kind.CUSTOMER_RECEIVABLE,
+    Kind.POSTPAID_LIMIT,
+    Kind.POSTPAID_LINE,
+)
 
 
 @dataclass(frozen=True, slots=True)

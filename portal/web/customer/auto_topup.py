@@ -8,6 +8,7 @@ from django.urls import path
 from django.views.decorators.http import require_POST
 
 from portal.accounts.models import Role
+from portal.billing.amount_fields import take
 from portal.billing.selectors import auto_topups, cards
 from portal.billing.services import auto_settings, credit_alerts
 from portal.billing.services import cards as card_services
@@ -15,7 +16,6 @@ from portal.billing.services.auto_settings import AutoTerms
 from portal.core import clock, money
 from portal.core.errors import NotFound
 from portal.web.access import OrganizationRequest, page
-from portal.web.amount_fields import take
 from portal.web.customer.credit_context import context
 from portal.web.customer.credit_forms import AlertForm, AutoTopUpForm
 from portal.web.hosted import may_lead_to_stripe

@@ -6,11 +6,12 @@ from typing import cast
 from django import forms
 from django.conf import settings
 
+from portal.billing import amount_fields
+from portal.billing.amount_fields import AmountField
 from portal.billing.models import AutoTopUp, CreditAlert, CustomerCard
 from portal.billing.rules import topups as rules
 from portal.core import money
-from portal.web import amount_fields
-from portal.web.amount_fields import AmountField
+from portal.web import formats
 
 _KEY_LENGTH = 16
 
@@ -33,10 +34,14 @@ class TopUpForm(forms.Form):
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # handed on as they came
-        least, most = (amount_fields.shown(bound(settings.CURRENCY)) for bound in (rules.least_minor, rules.most_minor))
+        least, most = (_shown(bound(settings.CURRENCY)) for bound in (rules.least_minor, rules.most_minor))
         self.fields[
             "amount"
         ].help_text = f"{least} to {most}. You pay on a page of Stripe; card details never reach this pool."
+
+
+def _shown(minor: int) -> str:
+    return formats.money(money.nano_from_minor(minor, settings.CURRENCY), currency=settings.CURRENCY)
 
 
 class AutoTopUpForm(forms.Form):

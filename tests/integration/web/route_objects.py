@@ -7,9 +7,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from portal.accounts.models import Organization
+from portal.billing.models import Postpaid
 from portal.billing.rules import periods
 from portal.billing.services import closing
-from portal.billing.models import Postpaid
 from portal.nodes.models import AgentRelease, Node
 from portal.payouts.models import Payout
 from portal.providers.models import Provider
