@@ -25,6 +25,7 @@ FOLDER = ROOT / ".demo"
 PROMPT = "Explain in three sentences why a pool of GPUs needs honest meters."
 SETTINGS = {
     "PAYOUT_HOLD_DAYS": "0", "PAYOUT_RESERVE_DAYS": "0", "PAYOUT_MINIMUM_MINOR": "1", "PAYOUT_SCHEDULE": "manual",
+    "CUSTOMER_NEW_HOLD_DAYS": "0", "CUSTOMER_KNOWN_HOLD_DAYS": "0", "TOPUP_FIRST_CAP_MINOR": "0",
     "POOL_NAME": "Poolhouse demo", "CURRENCY": "usd",
 }  # fmt: skip
 _SEED_S = 120.0

@@ -23,6 +23,7 @@ PASSWORD = "a long enough secret"
 OPERATOR = "operator@pool.example"
 SETTINGS = {
     "PAYOUT_HOLD_DAYS": "0",
+    "CUSTOMER_NEW_HOLD_DAYS": "0",
     "PAYOUT_RESERVE_DAYS": "0",
     "PAYOUT_MINIMUM_MINOR": "1",
     "CURRENCY": "usd",
