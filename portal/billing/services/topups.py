@@ -56,7 +56,7 @@ def start_topup(*, organization: Organization, wanted: Wanted, actor: Actor, now
         raise InvalidValue(f"an amount is {least} to {most} minor units", param="amount")
     step = money.purchase_step_minor(settings.CURRENCY)
     if wanted.amount_minor % step:
-        raise InvalidValue(f"in {settings.CURRENCY.upper()} an amount is a multiple of {step} minor units", param="amount")
+        raise InvalidValue(f"an amount is a multiple of {step} minor units", param="amount")
     topup = _row(organization, wanted, actor, now)
     if topup.state != TopUpState.CREATED:
         return topup
