@@ -89,7 +89,8 @@ def _price_text(line: PriceLine) -> str:
     parts = [("prompt", line.prompt_nano), ("cached", line.cached_nano), ("completion", line.completion_nano)]
     shares = f"; share {line.share_bps} bps" if line.share_bps else ""
     per_token = ", ".join(f"{name} {decimal_text(nano)}" for name, nano in parts)
-    return f"version {line.version}: {per_token} per million tokens, {decimal_text(line.request_nano)} per request{shares}"
+    per_request = decimal_text(line.request_nano)
+    return f"version {line.label}: {per_token} per million tokens, {per_request} per request{shares}"
 
 
 def as_pdf(shown: Shown) -> HttpResponse:

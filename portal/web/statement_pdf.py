@@ -187,7 +187,7 @@ def _prices(sheet: FPDF, content: Content) -> None:
     rows = [
         [
             line.model,
-            f"{line.version}, {line.effective_from[:10]}",
+            f"{line.label}, {line.effective_from[:10]}",
             *([f"{line.share_bps / 100:g} %"] if is_provider else []),
             *(decimal_text(nano) for nano in (line.prompt_nano, line.cached_nano, line.completion_nano)),
             decimal_text(line.request_nano),

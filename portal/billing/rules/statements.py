@@ -36,7 +36,8 @@ class EntryLine:
 class PriceLine:
     """One version of a model's price by which requests were charged: per million tokens and per request.
 
-    `share_bps` is the provider's part of it, 0 on a customer's statement.
+    `share_bps` is the provider's part of it, 0 on a customer's statement. `scope` is whose price it is: `public`, `own`
+    (agreed with the customer) or `private` (of a private node).
     """
 
     model: str
@@ -48,6 +49,12 @@ class PriceLine:
     cached_nano: int
     completion_nano: int
     request_nano: int
+    scope: str = "public"
+
+    @property
+    def label(self) -> str:
+        """How the version is named to whoever pays or earns by it."""
+        return str(self.version) if self.scope == "public" else f"{self.scope} {self.version}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +160,7 @@ def _price_line(line: Mapping[str, object]) -> PriceLine:
         effective_from=str(line["effective_from"]),
         requests=int(str(line["requests"])),
         share_bps=int(str(line["share_bps"])),
+        scope=str(line.get("scope", "public")),
         **{f"{name}_nano": nano_from_text(str(line[name])) for name in _PRICED},
     )
 

@@ -1,7 +1,7 @@
 """What a statement says, live or frozen."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, date, datetime, time
 
 from django.conf import settings
 from django.db import connection
@@ -39,9 +39,17 @@ _POSITION_AT = f"SELECT coalesce(sum(amount), 0) FROM ({_MOVES}) moves WHERE eff
 
 _ENTRIES = f"""
     SELECT effective_at, kind, tx_id, note, sum(amount) FROM ({_MOVES}) moves
-    WHERE effective_at >= %(starts_at)s AND effective_at < %(ends_at)s AND kind <> 'usage'
+    WHERE effective_at >= %(starts_at)s AND effective_at < %(ends_at)s AND kind NOT IN ('usage', 'availability')
     GROUP BY effective_at, kind, tx_id, note HAVING sum(amount) <> 0 ORDER BY effective_at, tx_id
 """  # noqa: S608  constant
+
+# Booked by the hour, told by the day: a month of hours is no reading.
+_READY = """
+    SELECT (tx.effective_at AT TIME ZONE 'UTC')::date, paid.node, sum(paid.minutes * paid.gpus), sum(paid.amount_nano)
+    FROM billing_availabilityhour paid JOIN billing_ledgertx tx ON tx.id = paid.tx_id
+    WHERE paid.provider = %(party)s AND tx.effective_at >= %(starts_at)s AND tx.effective_at < %(ends_at)s
+    GROUP BY 1, 2 ORDER BY 1, 2
+"""
 
 _USAGE = """
     SELECT model.public_id, {node} AS node, count(*), sum(usage.prompt_tokens), sum(usage.cached_tokens),
@@ -72,7 +80,9 @@ _USAGE_OF: dict[str, str] = {
 
 _PRICES = """
     SELECT model.public_id, price.version, price.effective_from, count(*), {share} AS share,
-        price.prompt_nano_per_mtok, price.cached_nano_per_mtok, price.completion_nano_per_mtok, price.request_nano
+        price.prompt_nano_per_mtok, price.cached_nano_per_mtok, price.completion_nano_per_mtok, price.request_nano,
+        CASE WHEN price.provider_id IS NOT NULL THEN 'private' WHEN price.organization_id IS NOT NULL THEN 'own'
+            ELSE 'public' END
     FROM billing_ledgertx tx
     JOIN billing_usageposting posting ON posting.tx_id = tx.id
     JOIN metering_usagerecord usage ON usage.opened_on = posting.opened_on
@@ -129,14 +139,16 @@ def content(*, party: Party, period: Period, currency: str) -> Content:
         usage = tuple(UsageLine(*row[:2], *(int(value) for value in row[2:])) for row in cursor.fetchall())
         cursor.execute(_PRICES_OF[party.kind], given)
         prices = tuple(
-            PriceLine(model, int(version), at.isoformat(), *(int(value) for value in rest))
-            for model, version, at, *rest in cursor.fetchall()
+            PriceLine(model, int(version), at.isoformat(), *(int(value) for value in rest), scope=scope)
+            for model, version, at, *rest, scope in cursor.fetchall()
         )
         cursor.execute(_ENTRIES, given)
-        entries = tuple(
+        entries = [
             EntryLine(at=at.isoformat(), kind=kind, tx=str(tx), note=note, amount_nano=int(amount))
             for at, kind, tx, note, amount in cursor.fetchall()
-        )
+        ]
+        cursor.execute(_READY, given)
+        entries += [_ready(*row) for row in cursor.fetchall()]
     return Content(
         kind=party.kind,
         party=party.public_id,
@@ -146,7 +158,7 @@ def content(*, party: Party, period: Period, currency: str) -> Content:
         opening_nano=_position(given | {"at": period.starts_at}),
         closing_nano=_position(given | {"at": period.ends_at}),
         usage=usage,
-        entries=entries,
+        entries=tuple(sorted(entries, key=lambda line: line.at)),
         prices=prices,
     )
 
@@ -188,6 +200,12 @@ def closed_periods(*, limit: int = 24) -> list[Period]:
     """Return closed months, newest first."""
     rows = ClosedPeriod.objects.order_by("-starts_at")[:limit]
     return [Period(row.starts_at, row.ends_at) for row in rows]
+
+
+def _ready(day: date, node: str, gpu_minutes: int, amount: int) -> EntryLine:
+    at = datetime.combine(day, time(), UTC).isoformat()
+    note = f"{node}: {gpu_minutes} GPU-minutes"
+    return EntryLine(at=at, kind="availability", tx="", note=note, amount_nano=int(amount))
 
 
 def _position(given: dict[str, str | datetime | list[str]]) -> int:

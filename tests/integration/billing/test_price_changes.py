@@ -313,3 +313,20 @@ def test_a_price_that_was_canceled_and_one_of_somebody_else_are_named_where_they
     found = {difference.code for difference in reconcile.differences(now=DELIVERED)}
 
     assert found == {"price_of_another", "price_not_in_force"}
+
+
+def test_a_statement_names_each_version_that_applied_and_whose_it_is():
+    market = Market()
+    agreed = agreed_price(market.customer, market.model, terms=CHEAP)
+    market.serve()
+    market.serve(price_version_id=agreed.pk, charge_nano=300_007)
+    posting.post_usage(now=DELIVERED)
+
+    content = statements.content(
+        party=Party("customer", market.customer.public_id), period=month_of(DELIVERED), currency="usd"
+    )
+
+    assert {(line.label, line.prompt_nano, line.request_nano) for line in content.prices} == {
+        ("1", 200_000_000, 0),
+        ("own 1", 100_000_000, 7),
+    }
