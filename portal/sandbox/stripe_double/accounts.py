@@ -34,33 +34,53 @@ def create_account(call: Call) -> Body:
             "platform_registration_required",
             "You must complete your platform profile to use Connect before creating connected accounts.",
         )
-    country = call.text("identity", "country").upper()
+    if call.store.meta("accounts_api") == "v1":
+        raise Refusal(400, "accounts_v2_access_blocked", "Accounts v2 is not enabled for your platform.")
     wanted = call.mapping("configuration", "recipient", "capabilities", "stripe_balance", "stripe_transfers")
-    account: Body = {
-        "id": call.store.new_id("acct"),
-        "object": "v2.core.account",
-        "applied_configurations": ["recipient"] if wanted else [],
-        "closed": False,
-        "configuration": {"recipient": {"applied": bool(wanted), "capabilities": {"stripe_balance": {}}}},
-        "contact_email": call.text("contact_email"),
-        "created": iso(call.store.now()),
-        "dashboard": call.text("dashboard", default="none"),
-        "defaults": {
-            "responsibilities": {**call.mapping("defaults", "responsibilities"), "requirements_collector": "stripe"}
+    account = open_account(
+        call.store,
+        {
+            "contact_email": call.text("contact_email"),
+            "country": call.text("identity", "country"),
+            "dashboard": call.text("dashboard", default="none"),
+            "display_name": call.text("display_name"),
+            "metadata": call.mapping("metadata"),
+            "responsibilities": call.mapping("defaults", "responsibilities"),
+            "wants_transfers": bool(wanted),
         },
-        "display_name": call.text("display_name"),
+    )
+    return _with(call, account)
+
+
+def open_account(store: Store, wanted: Body) -> Body:
+    """Keep a new account that waits for its owner's details; one country in many is not served at all."""
+    country, has_recipient = str(wanted["country"]).upper(), bool(wanted["wants_transfers"])
+    account: Body = {
+        "id": store.new_id("acct"),
+        "object": "v2.core.account",
+        "applied_configurations": ["recipient"] if has_recipient else [],
+        "closed": False,
+        "configuration": {"recipient": {"applied": has_recipient, "capabilities": {"stripe_balance": {}}}},
+        "contact_email": wanted["contact_email"],
+        "created": iso(store.now()),
+        "dashboard": wanted["dashboard"],
+        "defaults": {
+            "responsibilities": {**cast("Body", wanted["responsibilities"]), "requirements_collector": "stripe"}
+        },
+        "display_name": wanted["display_name"],
         "identity": {"country": country.lower()},
-        "livemode": call.is_live,
-        "metadata": call.mapping("metadata"),
+        "livemode": store.meta("is_live") == "1",
+        "metadata": wanted["metadata"],
         "requirements": {"entries": []},
     }
-    if is_served(country):
+    if country in _COUNTRIES.split():
         ask(account, due="currently_due")
     else:
         set_capability(account, "unsupported", code="unsupported_country", resolution="no_resolution")
-    call.store.put("v2.core.account", account)
-    emit_thin(call.store, "v2.core.account.created", account)
-    return _with(call, account)
+    store.put("v2.core.account", account)
+    store.set_meta(f"is_v1:{account['id']}", "1" if wanted.get("is_v1") else "")
+    emit_thin(store, "v2.core.account.created", account)
+    return account
 
 
 @route("GET", "/v2/core/accounts/{id}", core.AccountRetrieveParams)
@@ -94,6 +114,12 @@ def set_capability(account: Body, status: str, *, code: str = "", resolution: st
     }
     capabilities: Body = {"stripe_transfers": detail, "payouts": detail}
     account["configuration"] = {"recipient": {"applied": True, "capabilities": {"stripe_balance": capabilities}}}
+
+
+def capabilities(account: Body) -> dict[str, Body]:
+    """Return what the account may do, by name."""
+    recipient = cast("dict[str, dict[str, dict[str, dict[str, Body]]]]", account["configuration"])["recipient"]
+    return recipient["capabilities"]["stripe_balance"]
 
 
 def ask(account: Body, *, due: str) -> None:
@@ -165,8 +191,7 @@ def remind(account: Body) -> None:
 def block_bank(account: Body) -> None:
     """The account may receive transfers, and its bank is not paid."""
     activate(account)
-    recipient = cast("dict[str, dict[str, dict[str, Body]]]", account["configuration"])["recipient"]
-    recipient["capabilities"]["stripe_balance"]["payouts"] = {
+    capabilities(account)["payouts"] = {
         "status": "restricted",
         "status_details": [{"code": "requirements_past_due", "resolution": "provide_info"}],
     }
@@ -247,26 +272,32 @@ def create_account_link(call: Call) -> Body:
     details = cast("Body", use_case.get("account_onboarding") or use_case.get("account_update") or {})
     if not str(details.get("refresh_url", "")).startswith(("http://", "https://")):
         raise invalid("Not a valid URL", param="use_case.account_onboarding.refresh_url", code="url_invalid")
-    token = call.store.new_id("alink")
+    token, expires_at = make_link(call.store, account, details)
     now = call.store.now()
-    kept: Body = {
-        "id": token,
-        "object": "_link",
-        "account": account["id"],
-        "expires": now + LINK_LIFE_S,
-        "used": False,
-        **details,
-    }
-    call.store.put("_link", kept)
     return {
         "object": "v2.core.account_link",
         "account": account["id"],
         "created": iso(now),
-        "expires_at": iso(now + LINK_LIFE_S),
+        "expires_at": iso(expires_at),
         "livemode": call.is_live,
         "url": f"{call.base}/setup/{token}",
         "use_case": use_case,
     }
+
+
+def make_link(store: Store, account: Body, details: Body) -> tuple[str, int]:
+    """Keep a single-use way to the form; return its token and when it ends."""
+    expires_at = store.now() + LINK_LIFE_S
+    link: Body = {
+        "id": store.new_id("alink"),
+        "object": "_link",
+        "account": account["id"],
+        "expires": expires_at,
+        "used": False,
+        **details,
+    }
+    store.put("_link", link)
+    return str(link["id"]), expires_at
 
 
 @route("POST", "/v1/accounts/{account}/login_links", params.AccountCreateLoginLinkParams)

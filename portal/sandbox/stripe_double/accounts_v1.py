@@ -1,124 +1,131 @@
-"""The older account API over the same accounts: made with `controller`, shown in the first API's shape."""
+"""Connected accounts by the older API: the same accounts, worded as v1, for platforms that were kept on it."""
 
 from typing import cast
 
 from stripe import params
 
-from portal.sandbox.stripe_double import account_apis, accounts, banks
+from portal.sandbox.stripe_double import accounts
 from portal.sandbox.stripe_double.api import Call, route
-from portal.sandbox.stripe_double.events import iso
-from portal.sandbox.stripe_double.faults import Body, Refusal, invalid, missing
+from portal.sandbox.stripe_double.faults import Body, Refusal, missing
+from portal.sandbox.stripe_double.store import Store
 
-_STATUSES = {"active": "active", "pending": "pending"}
-_REASONS = {"requirements_past_due": "requirements.past_due", "restricted_other": "other"}
+_CAPABILITIES = {"active": "active", "pending": "pending"}
+_REASONS = {
+    "requirements_past_due": "requirements.past_due",
+    "determining_status": "requirements.pending_verification",
+    "restricted_other": "platform_paused",
+    "unsupported_business": "rejected.other",
+    "unsupported_country": "rejected.other",
+}
+
+
+def _require_v1(store: Store) -> None:
+    if store.meta("accounts_api") == "v2":
+        raise Refusal(
+            400,
+            "",
+            "Your platform creates connected accounts with Accounts v2: use POST /v2/core/accounts instead.",
+        )
 
 
 @route("POST", "/v1/accounts", params.AccountCreateParams)
 def create_account(call: Call) -> Body:
     """Open an account that waits for its owner's details."""
-    account_apis.require(call, "v1")
-    if call.store.meta("platform_unregistered"):
-        raise Refusal(400, "platform_registration_required", "You must complete your platform profile to use Connect.")
-    if call.text("type"):
-        raise invalid("Use `controller` instead of `type`.", param="type")
-    country = call.text("country").upper()
-    if not accounts.is_served(country):
-        raise invalid(f"Country '{country}' is unknown or not served.", param="country", code="country_unsupported")
-    dashboard = str(call.mapping("controller", "stripe_dashboard").get("type", "full"))
-    account: Body = {
-        "id": call.store.new_id("acct"),
-        "object": "v2.core.account",
-        "applied_configurations": ["recipient"],
-        "closed": False,
-        "configuration": {"recipient": {"applied": True, "capabilities": {"stripe_balance": {}}}},
-        "contact_email": call.text("email"),
-        "created": iso(call.store.now()),
-        "dashboard": dashboard,
-        "defaults": {"responsibilities": {"requirements_collector": "stripe"}},
-        "display_name": str(call.mapping("business_profile").get("name", "")),
-        "identity": {"country": country.lower()},
-        "livemode": call.is_live,
-        "metadata": call.mapping("metadata"),
-        "requirements": {"entries": []},
-    }
-    accounts.ask(account, due="currently_due")
-    call.store.put("v2.core.account", account)
-    return shown(call, account)
+    _require_v1(call.store)
+    account = accounts.open_account(
+        call.store,
+        {
+            "contact_email": call.text("email"),
+            "country": call.text("country"),
+            "dashboard": call.text("controller", "stripe_dashboard", "type", default="none"),
+            "display_name": call.text("business_profile", "name"),
+            "metadata": call.mapping("metadata"),
+            "responsibilities": {"fees_collector": "application", "losses_collector": "application"},
+            "wants_transfers": call.mapping("capabilities", "transfers").get("requested") is True,
+            "is_v1": True,
+        },
+    )
+    return worded(call.store, account)
 
 
 @route("GET", "/v1/accounts/{account}", params.AccountRetrieveParams)
 def read_account(call: Call) -> Body:
-    """Answer with the account; a closed one is not there any more."""
-    account = call.store.get("v2.core.account", call.names[0], param="account")
-    if account["closed"]:
-        raise missing("account", str(account["id"]), "account")
-    return shown(call, account)
+    """Answer with an account; a closed one is gone for this API."""
+    _require_v1(call.store)
+    account = call.store.find(call.names[0])
+    if account is None or account.get("object") != "v2.core.account" or account["closed"]:
+        raise Refusal(
+            403,
+            "account_invalid",
+            f"The provided key does not have access to account '{call.names[0]}' (or that account does not exist).",
+        )
+    return worded(call.store, account)
 
 
 @route("POST", "/v1/account_links", params.AccountLinkCreateParams)
 def create_account_link(call: Call) -> Body:
     """Make a single-use link to the hosted onboarding page."""
+    _require_v1(call.store)
     account = call.store.get("v2.core.account", call.text("account"), param="account")
     if account["closed"]:
         raise missing("account", str(account["id"]), "account")
-    if not call.text("refresh_url").startswith(("http://", "https://")):
-        raise invalid("Not a valid URL", param="refresh_url", code="url_invalid")
-    token, now = call.store.new_id("alink"), call.store.now()
-    kept: Body = {
-        "id": token,
-        "object": "_link",
-        "account": account["id"],
-        "expires": now + accounts.LINK_LIFE_S,
-        "used": False,
-        "refresh_url": call.text("refresh_url"),
-        "return_url": call.text("return_url"),
-    }
-    call.store.put("_link", kept)
+    urls: Body = {"refresh_url": call.text("refresh_url"), "return_url": call.text("return_url")}
+    token, expires_at = accounts.make_link(call.store, account, urls)
     return {
         "object": "account_link",
-        "created": now,
-        "expires_at": now + accounts.LINK_LIFE_S,
+        "created": call.store.now(),
+        "expires_at": expires_at,
         "url": f"{call.base}/setup/{token}",
     }
 
 
-def shown(call: Call, account: Body) -> Body:
-    """Return the account in the first API's shape."""
-    configuration = cast("dict[str, dict[str, dict[str, dict[str, Body]]]]", account["configuration"])
-    balance = configuration["recipient"]["capabilities"]["stripe_balance"]
-    transfers = cast("Body", balance.get("stripe_transfers") or {})
-    status = str(transfers.get("status", ""))
-    entries = cast("list[Body]", cast("Body", account["requirements"]).get("entries") or [])
+def worded(store: Store, account: Body) -> Body:
+    """Return an account in the words of v1."""
+    capabilities = accounts.capabilities(account)
+    transfers, bank = capabilities["stripe_transfers"], capabilities["payouts"]
     defaults = cast("Body", account["defaults"])
-    details = cast("list[Body]", transfers.get("status_details") or [])
-    code = str(details[0]["code"]) if details else ""
-    reason = "rejected.other" if status == "unsupported" else _REASONS.get(code, "")
-    by_status = {name: [one["description"] for one in entries if _due(one) == name] for name in _DUE}
+    is_in = bool(defaults.get("currency"))
     return {
         "id": account["id"],
         "object": "account",
-        "business_type": None,
-        "capabilities": {"transfers": _STATUSES.get(status, "inactive")},
+        "business_profile": None,
+        "business_type": "individual" if is_in else None,
+        "capabilities": {"transfers": _CAPABILITIES.get(str(transfers["status"]), "inactive")},
         "charges_enabled": False,
+        "controller": {
+            "fees": {"payer": "application"},
+            "is_controller": True,
+            "losses": {"payments": "application"},
+            "requirement_collection": "stripe",
+            "stripe_dashboard": {"type": account["dashboard"]},
+            "type": "application",
+        },
         "country": str(cast("Body", account["identity"])["country"]).upper(),
-        "default_currency": defaults.get("currency") or call.store.meta("currency", "usd"),
-        "details_submitted": status in _STATUSES,
+        "default_currency": defaults.get("currency") or store.meta("currency", "usd"),
+        "details_submitted": is_in,
         "email": account["contact_email"],
         "metadata": account["metadata"],
-        "payouts_enabled": status == "active" and banks.bank_of(call.store, account) is not None,
-        "requirements": {
-            "alternatives": [],
-            "current_deadline": None,
-            "disabled_reason": None if status == "active" else reason or None,
-            "errors": [],
-            "pending_verification": [],
-            **by_status,
-        },
+        "payouts_enabled": bank["status"] == "active",
+        "requirements": _requirements(account, transfers),
+        "type": "none",
     }
 
 
-_DUE = ("currently_due", "past_due", "eventually_due")
-
-
-def _due(entry: Body) -> str:
-    return str(cast("Body", entry["minimum_deadline"])["status"])
+def _requirements(account: Body, transfers: Body) -> Body:
+    wanted: dict[str, list[str]] = {"currently_due": [], "past_due": []}
+    for entry in cast("list[Body]", cast("Body", account["requirements"])["entries"]):
+        due = str(cast("Body", entry["minimum_deadline"])["status"])
+        wanted.setdefault(due, []).append(str(entry["description"]))
+    wanted["currently_due"] += wanted["past_due"]
+    details = cast("list[Body]", transfers["status_details"])
+    code = str(details[0]["code"]) if details else ""
+    return {
+        "alternatives": [],
+        "current_deadline": None,
+        "currently_due": wanted["currently_due"],
+        "disabled_reason": _REASONS.get(code),
+        "errors": [],
+        "eventually_due": wanted["currently_due"],
+        "past_due": wanted["past_due"],
+        "pending_verification": ["identity.individual"] if transfers["status"] == "pending" else [],
+    }

@@ -44,6 +44,7 @@ __all__ = ["CALLS", "StripeDouble"]
 CALLS = (
     accounts,
     accounts_v1,
+    accounts_v1,
     balances,
     banks,
     buying,

@@ -4,7 +4,7 @@ from typing import cast
 
 from stripe import params
 
-from portal.sandbox.stripe_double import currencies
+from portal.sandbox.stripe_double import accounts, currencies
 from portal.sandbox.stripe_double.api import Call, created_within, matching, page, route
 from portal.sandbox.stripe_double.balances import Line, available, book
 from portal.sandbox.stripe_double.charges import charge_body
@@ -74,10 +74,7 @@ def _destination(call: Call) -> Body:
         raise Refusal(400, "resource_missing", f"No such destination: '{name}'", param="destination")
     if account["closed"]:
         raise Refusal(400, "account_invalid", "The destination account is closed.", param="destination")
-    capabilities = cast("Body", account["configuration"])["recipient"]
-    status = cast("dict[str, dict[str, dict[str, Body]]]", capabilities)["capabilities"]["stripe_balance"].get(
-        "stripe_transfers"
-    )
+    status = accounts.capabilities(account).get("stripe_transfers")
     if status is None or status["status"] != "active":
         raise Refusal(
             400,
