@@ -33,7 +33,7 @@ def payouts(request: OperatorRequest) -> HttpResponse:
         "ready_minor": sum(one.amount_minor for one in found if one.reason is None),
         "ready": sum(one.reason is None for one in found),
         "totals": [(state, count, minor) for state, (count, minor) in selectors.totals().items()],
-        "open": [(one, states.MEANINGS[one.state]) for one in selectors.open_payouts()],
+        "open": [(one, states.meaning(one.state, one.rail)) for one in selectors.open_payouts()],
         "recent": selectors.recent(),
         "available_minor": balance.available_minor if balance else None,
         "pending_minor": balance.pending_minor if balance else None,
@@ -69,7 +69,7 @@ def payout(request: OperatorRequest, payout: str) -> HttpResponse:
     in_doubt = found.state in {PayoutState.UNKNOWN, PayoutState.NEEDS_REVIEW}
     context = {
         "payout": found,
-        "meaning": states.MEANINGS[found.state],
+        "meaning": states.meaning(found.state, found.rail),
         "attempts": found.attempts.order_by("-number"),
         "approvals": found.approvals.select_related("approved_by").order_by("approved_at", "pk"),
         "approvers": settings.PAYOUT_APPROVERS,
@@ -113,7 +113,7 @@ def act(request: OperatorRequest, payout: str) -> HttpResponse:
     if action not in acts:
         raise InvalidValue(f"use one of {', '.join(acts)}", param="action")
     done = acts[action](request, payout)
-    messages.success(request, f"{done.public_id}: {states.MEANINGS[done.state]}")
+    messages.success(request, f"{done.public_id}: {states.meaning(done.state, done.rail)}")
     return redirect("operators:payout", payout)
 
 

@@ -16,9 +16,11 @@ from portal.audit.services import SYSTEM_ACTOR
 from portal.billing.models import LedgerAccount, ProviderAdjustment, TopUp
 from portal.billing.rules.accounts import Kind
 from portal.billing.services import ledger, templates, topups
-from portal.core import money
-from portal.payouts.models import Payout, PayoutAttempt, PayoutRun
+from portal.core import money, sealing
+from portal.payouts.models import BankAccount, Payout, PayoutAttempt, PayoutRun
+from portal.payouts.rules.bank_details import BankDetails
 from portal.payouts.services import accounts, approvals, drafts
+from portal.payouts.services.bank_accounts import PURPOSE
 from portal.providers.models import Provider
 from portal.sandbox.stripe_double.events import CONNECT, PLATFORM, THIN
 from portal.sandbox.stripe_double.hooks import Delivery, Endpoint
@@ -27,6 +29,7 @@ from tests.factories.accounts import OrganizationFactory, UserFactory
 from tests.factories.billing import OPENED, EarningProviderFactory
 
 DAY_S = 86_400
+IBAN = BankDetails("iban", "DE89370400440532013000", "COBADEFFXXX", "DE")
 SECRETS = {PLATFORM: "whsec_platform", CONNECT: "whsec_connect", THIN: "whsec_events"}
 PATHS = {PLATFORM: "/webhooks/stripe/", CONNECT: "/webhooks/stripe/connect/", THIN: "/webhooks/stripe/events/"}
 
@@ -272,3 +275,21 @@ def balance_of(kind: str, owner: str = "", *, currency: str = "usd") -> int:
 def topup_url(topup: TopUp) -> str:
     """Return the page that Stripe leads the buyer back to."""
     return reverse("customer:topup", args=[topup.public_id])
+
+
+class BankAccountFactory(DjangoModelFactory):
+    """Bank details that wait for an operator's check."""
+
+    class Meta:
+        model = BankAccount
+
+    provider = factory.SubFactory(EarningProviderFactory)
+    scheme = "iban"
+    holder = "Supplier AG"
+    country = "DE"
+    currency = "usd"
+    details = factory.LazyFunction(lambda: sealing.seal(IBAN.text, purpose=PURPOSE))
+    last4 = IBAN.last4
+    fingerprint = factory.LazyFunction(lambda: sealing.fingerprints(IBAN.identity, purpose=PURPOSE)[0])
+    given_by = "user_supplier"
+    given_at = OPENED

@@ -37,6 +37,19 @@ MEANINGS = {
 }
 
 
+_BY_BANK = {
+    "approved": "Approved; the operator orders it at the bank next.",
+    "transferred": "Paid by bank transfer.",
+    "rejected": "The operator's bank did not carry it out; the money is back in your available balance.",
+    "reversed": "Your bank sent it back; the money is back in your available balance.",
+}
+
+
+def meaning(state: str, rail: str) -> str:
+    """Return what the state means for a payout on this rail."""
+    return _BY_BANK.get(state, MEANINGS[state]) if rail == "manual" else MEANINGS[state]
+
+
 def require_move(*, before: str, after: str) -> None:
     """Raise PayoutMoveRefused unless the table allows the move."""
     if after not in PAYOUT_MOVES[before]:

@@ -69,6 +69,11 @@ def bank_account(public_id: str) -> BankAccount:
     return row
 
 
+def bank_accounts_by_id(ids: Iterable[str]) -> dict[str, BankAccount]:
+    """Return bank details by their public ids."""
+    return {row.public_id: row for row in BankAccount.objects.filter(public_id__in=set(ids))}
+
+
 def to_check(*, limit: int = 100) -> QuerySet[BankAccount]:
     """Return bank details that wait for an operator, oldest first."""
     rows = BankAccount.objects.select_related("provider__organization").filter(state=BankAccountState.SUBMITTED)

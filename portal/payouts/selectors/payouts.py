@@ -65,6 +65,12 @@ def manual_to_send(*, limit: int = 1000) -> QuerySet[Payout]:
     return manual_payouts(states=[PayoutState.APPROVED], limit=limit)
 
 
+def manual_paid(*, limit: int = 50) -> QuerySet[Payout]:
+    """Return payouts that the operator's bank has paid, newest first."""
+    rows = Payout.objects.select_related("provider__organization", "manual_transfer__confirmed_by")
+    return rows.filter(rail=Rail.MANUAL, state=PayoutState.TRANSFERRED).order_by("-sent_at", "-pk")[:limit]
+
+
 def to_reconcile(*, sent_before: datetime, limit: int = 200) -> list[int]:
     """Return payouts of unknown outcome, and those whose sender has been silent since `sent_before`."""
     silent = Q(state=PayoutState.SENDING, changed_at__lt=sent_before)

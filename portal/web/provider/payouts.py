@@ -61,7 +61,7 @@ def payouts(request: ProviderRequest) -> HttpResponse:
         "is_house": provider.kind == ProviderKind.HOUSE,
         "has_form": state in _FORM_HELPS,
         "is_unlinkable": state in account_rules.UNLINKABLE,
-        "payouts": [(one, states.MEANINGS[one.state], bank_words(one)) for one in history],
+        "payouts": [(one, states.meaning(one.state, one.rail), bank_words(one)) for one in history],
         "minimum_minor": settings.PAYOUT_MINIMUM_MINOR,
     }
     return render(request, "provider/payouts.html", context)

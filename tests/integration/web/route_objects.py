@@ -11,7 +11,7 @@ from portal.billing.models import Postpaid
 from portal.billing.rules import periods
 from portal.billing.services import closing
 from portal.nodes.models import AgentRelease, Node
-from portal.payouts.models import Payout
+from portal.payouts.models import BankAccount, Payout
 from portal.providers.models import Provider
 from tests.factories.accounts import ApiKeyFactory, InvitationFactory, OrganizationFactory, ProjectFactory
 from tests.factories.billing import PricedModelFactory, agreed_price, buy, price_to_come
@@ -20,7 +20,7 @@ from tests.factories.checks import CheckResultFactory
 from tests.factories.credit import BankTransferFactory, CustomerCardFactory, PostpaidBillFactory, PostpaidFactory
 from tests.factories.metering import usage_record
 from tests.factories.nodes import DeploymentFactory, EnrolmentTokenFactory, NodeFactory, NodeGuestFactory
-from tests.factories.payouts import AdjustmentFactory, PayoutFactory, PayoutRunFactory, TopUpFactory
+from tests.factories.payouts import BankAccountFactory, AdjustmentFactory, PayoutFactory, PayoutRunFactory, TopUpFactory
 from tests.factories.providers import ProviderFactory
 from tests.factories.releases import AgentReleaseFactory
 from tests.factories.returns import DisputeFactory, FraudWarningFactory, RefundFactory, RelatedPairFactory
@@ -63,6 +63,11 @@ def _credit_account(team: Team) -> str:
 def _closed_month() -> str:
     october = periods.month_of(datetime(2026, 10, 1, tzinfo=UTC))
     return str(closing.close_period(period=october, now=october.ends_at + periods.CLOSING_DELAY))
+
+
+def _bank_account(world: World) -> BankAccount:
+    """A provider has one set of bank details at most."""
+    return BankAccount.objects.filter(provider=world.provider).first() or BankAccountFactory(provider=world.provider)
 
 
 def _release() -> AgentRelease:
@@ -146,6 +151,9 @@ OBJECTS: dict[str, Maker] = {
         "payout": PayoutFactory(provider=_provider(team), state="canceled").public_id
     },
     "provider:earning": lambda world, team: {"tx_id": buy(team.organization, amount=1, key="earning").pk},
+    "operators:bank-account": lambda world, team: {"bank_account": _bank_account(world).public_id},
+    "operators:bank-transfer-act": lambda world, team: {"payout": _payout(world).public_id},
+    "operators:payout-account": lambda world, team: {"provider": world.provider.public_id},
     "operators:payout": lambda world, team: {"payout": _payout(world).public_id},
     "operators:payout-act": lambda world, team: {"payout": _payout(world).public_id},
     "operators:account": lambda world, team: {"code": _credit_account(team)},
