@@ -109,7 +109,7 @@ def _usage(row: Mapping[str, Any], currency: str) -> UsageRow:
     return UsageRow(
         attempt=f"{row['request_id']}/{row['attempt']}",
         model=str(row["model"]),
-        node=str(row.get("node") or ""),
+        node=str(row.get("node_id") or ""),
         price=int(row["price"]),
         prompt=int(row["prompt_tokens"]),
         cached=int(row["cached_tokens"]),

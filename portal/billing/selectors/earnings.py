@@ -81,6 +81,11 @@ def node_names(*, provider_id: int, ids: set[int] | None = None) -> dict[int, st
     return dict((rows if ids is None else rows.filter(pk__in=ids)).values_list("pk", "name"))
 
 
+def node_ids(*, provider_id: int) -> dict[int, str]:
+    """Return the public ids of the provider's nodes."""
+    return dict(Node.objects.filter(provider=provider_id).values_list("pk", "public_id"))
+
+
 def last_example(*, provider_id: int) -> Example | None:
     """Return the provider's last posted request with its price, to show the formula with real numbers."""
     records = UsageRecord.objects.filter(provider_id=provider_id, charge_nano__gt=0).defer("routing")

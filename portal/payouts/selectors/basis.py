@@ -33,7 +33,7 @@ def document(*, payout: Payout) -> dict[str, Any]:
     sent = int(nano_from_minor(payout.amount_minor, payout.currency))
     earnings = _earnings(provider, [tx.pk for tx, _ in moves if tx.kind == _MATURITY])
     entries = [_entry(tx, amount) for tx, amount in moves if tx.kind != _MATURITY]
-    entries += _corrections(moves, earnings)
+    entries += _corrections(provider, moves, earnings)
     return {
         "document": PAYOUT,
         "format": FORMAT,
@@ -81,14 +81,25 @@ def _earnings(provider: str, maturities: Iterable[UUID]) -> list[tuple[UUID, str
 
 
 def _corrections(
-    moves: Iterable[tuple[LedgerTx, int]], earnings: Iterable[tuple[UUID, str, int]]
+    provider: str, moves: Iterable[tuple[LedgerTx, int]], earnings: Iterable[tuple[UUID, str, int]]
 ) -> list[dict[str, Any]]:
-    """Return what a maturity brought less than its attempts earned: claw-backs that came before it."""
+    """Return what a maturity brought less than its attempts earned: the part in reserve, and earlier claw-backs."""
     earned: dict[UUID, int] = defaultdict(int)
     for maturity, _, nano in earnings:
         earned[maturity] += nano
-    gaps = [(tx, amount - earned[tx.pk]) for tx, amount in moves if tx.kind == _MATURITY]
-    return [_entry(tx, gap) | {"kind": "claw_back"} for tx, gap in gaps if gap]
+    found = []
+    for tx, amount in moves:
+        if tx.kind == _MATURITY:
+            kept = _kept(provider, tx)
+            gaps = (("reserve_kept", -kept), ("claw_back", amount + kept - earned[tx.pk]))
+            found += [_entry(tx, gap) | {"kind": kind} for kind, gap in gaps if gap]
+    return found
+
+
+def _kept(provider: str, tx: LedgerTx) -> int:
+    """Return what a maturity put into the provider's reserve."""
+    account = code(Kind.PROVIDER_RESERVE, provider)
+    return sum(row.amount for row in tx.transfers.filter(credit_account__code=account))
 
 
 def _entry(tx: LedgerTx, amount: int) -> dict[str, Any]:

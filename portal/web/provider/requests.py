@@ -54,6 +54,7 @@ def records_file(request: ProviderRequest, kind: str) -> HttpResponseBase:
 
 def _columns(provider_id: int, booked: Bookings) -> Columns:
     models, nodes = spend.model_names(), earnings.node_names(provider_id=provider_id)
+    ids = earnings.node_ids(provider_id=provider_id)
     return {
         "request_id": lambda row: row.request_id,
         "attempt": lambda row: row.attempt,
@@ -63,6 +64,7 @@ def _columns(provider_id: int, booked: Bookings) -> Columns:
         "endpoint": lambda row: f"/v1/{row.endpoint}",
         "stream": lambda row: row.is_stream,
         "node": lambda row: nodes.get(row.node_id, row.node_id),
+        "node_id": lambda row: ids.get(row.node_id, ""),
         "model": lambda row: models.get(row.model_id, row.model_id),
         "outcome": lambda row: row.outcome,
         "error_code": lambda row: row.error_code,
