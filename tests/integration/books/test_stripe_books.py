@@ -177,9 +177,7 @@ def test_an_operator_says_what_an_unexplained_line_is(now):
 def test_a_withdrawal_with_a_fee_books_both(now):
     row = StripeMovementFactory(type="payout", amount_minor=-1000, fee_minor=15)
 
-    stripe_bookings.book(
-        movement_id=row.pk, booking=Booking.OWNER_WITHDRAWAL, note="", actor=SYSTEM_ACTOR, now=now
-    )
+    stripe_bookings.book(movement_id=row.pk, booking=Booking.OWNER_WITHDRAWAL, note="", actor=SYSTEM_ACTOR, now=now)
 
     assert balance_of(Kind.OWNER_EQUITY) == -1000 * 10_000_000
     assert balance_of(Kind.STRIPE_FEES) == 15 * 10_000_000
@@ -213,7 +211,7 @@ def test_stripe_away_is_no_difference_and_resolves_none(shop, now):
     LedgerDifference.objects.create(
         code="stripe_unmatched", subject="x", expected="", actual="", first_seen_at=now, last_seen_at=now
     )
-    shop.double.control("fail", kind="500", times=9)
+    shop.double.control("fail", kind="500", method="GET", path="/v1/balance", count=9)
 
     checked = ledger_checks.run(now=now)
 
