@@ -3,13 +3,17 @@
 from collections.abc import Iterator
 from datetime import datetime
 
+from django.conf import settings
+
 from portal.billing.models import Statement
 from portal.billing.rules import statements as rules
 from portal.billing.rules.differences import Difference
-from portal.billing.selectors import books, clearing, closed_balances
+from portal.billing.selectors import books, clearing, closed_balances, refund_differences
 from portal.billing.selectors import differences as selector
-from portal.core import db
+from portal.core import db, money
 from portal.metering.selectors import hours
+
+_NANO_DIGITS = 9
 
 
 def differences(*, now: datetime) -> list[Difference]:
@@ -19,6 +23,7 @@ def differences(*, now: datetime) -> list[Difference]:
             *selector.found(),
             *selector.waiting(now=now),
             *clearing.differences(now=now),
+            *refund_differences.found(digits=_NANO_DIGITS - money.exponent(settings.CURRENCY)),
             *closed_balances.differences(),
             *books.differences(),
             *_damaged_statements(),

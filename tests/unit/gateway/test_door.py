@@ -100,3 +100,19 @@ def test_a_key_that_is_not_known_is_noted_nowhere():
         admit(key_entry(), book, text="sk-pool-another")
 
     assert (refusal.value.code, book.places) == ("invalid_api_key", [])
+
+
+@pytest.mark.parametrize(
+    ("why", "said"),
+    [
+        ("dispute", "a payment of its is disputed"),
+        ("fraud_warning", "a bank has warned of one of its payments"),
+        ("a reason of tomorrow", "the pool's operator has stopped it"),
+    ],
+)
+def test_who_may_not_spend_is_told_why(why: str, said: str):
+    with pytest.raises(ApiError) as refusal:
+        admit(key_entry(stopped_for=why))
+
+    assert (refusal.value.status, refusal.value.code) == (403, "organization_suspended")
+    assert said in refusal.value.message
