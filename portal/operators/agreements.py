@@ -66,7 +66,9 @@ def agreements(request: OperatorRequest) -> HttpResponse:
             now=now,
             organization_id=form.cleaned_data["organization"].pk,
         )
-    context = {"rows": price_selectors.overrides(), "form": form, "past": past, "now": now}
+    held = price_selectors.overrides_in_force(at=now)
+    rows = [(row, row if row.pk in held else None) for row in price_selectors.overrides()]
+    context = {"rows": rows, "form": form, "past": past, "now": now}
     return render(request, "operators/agreements.html", context)
 
 

@@ -137,10 +137,10 @@ def margin(*, first: date, last: date, now: datetime) -> Margin:
         last=last,
         total=total,
         days=[_named(row, f"{day}") for day, row in days.items()],
-        models=[*_models(models), *_rest(total, models.values())],
+        models=[*_models(models), *_rest("of no single model", total, models.values())],
         classes=[
             *(_named(row, name or "unknown") for name, row in sorted(classes.items())),
-            *_rest(total, classes.values()),
+            *_rest("of no class", total, classes.values()),
         ],
     )
 
@@ -190,14 +190,14 @@ def _models(rows: dict[int, Row]) -> list[Row]:
     return sorted(named, key=lambda row: (-row.charge_nano, row.name))
 
 
-def _rest(total: Row, parts: Iterable[Row]) -> list[Row]:
+def _rest(name: str, total: Row, parts: Iterable[Row]) -> list[Row]:
     """Return a row of what belongs to none of the parts, so that the list adds up to the total."""
-    rest = Row("not of one of them")
+    rest = Row(name)
     rest.add(total)
     for part in parts:
-        for name in _AMOUNTS:
-            setattr(rest, name, getattr(rest, name) - getattr(part, name))
-    return [rest] if any(getattr(rest, name) for name in _AMOUNTS) else []
+        for amount in _AMOUNTS:
+            setattr(rest, amount, getattr(rest, amount) - getattr(part, amount))
+    return [rest] if any(getattr(rest, amount) for amount in _AMOUNTS) else []
 
 
 def _named(row: Row, name: str) -> Row:

@@ -76,10 +76,25 @@ def _offer(
     coming: list[PriceVersion],
     agreed: list[PriceVersion],
 ) -> Offer:
-    until = until_of(own) if own else None
+    spans = _spans([*([own] if own else []), *agreed])
     steps = [Coming(row.effective_from, row) for row in agreed]
-    if own is None or until is not None:
-        steps += [Coming(row.effective_from, row) for row in coming if until is None or row.effective_from >= until]
-    if until is not None and not any(step.at == until for step in steps):
-        steps.append(Coming(until, None))
+    steps += [Coming(row.effective_from, row) for row in coming if not _is_within(row.effective_from, spans)]
+    begun = {step.at for step in steps}
+    steps += [Coming(ends, None) for _, ends in spans if ends is not None and ends not in begun]
+    until = until_of(own) if own else None
     return Offer(model, public, own, until, tuple(sorted(steps, key=lambda step: step.at)))
+
+
+def _spans(versions: list[PriceVersion]) -> list[tuple[datetime, datetime | None]]:
+    """Return from when to when each agreement holds; None: until the next one, or for good."""
+    spans: list[tuple[datetime, datetime | None]] = []
+    for position, row in enumerate(versions):
+        follows = versions[position + 1].effective_from if position + 1 < len(versions) else None
+        until = until_of(row)
+        ends = until if follows is None or (until is not None and until < follows) else follows
+        spans.append((row.effective_from, ends))
+    return spans
+
+
+def _is_within(at: datetime, spans: list[tuple[datetime, datetime | None]]) -> bool:
+    return any(starts <= at and (ends is None or at < ends) for starts, ends in spans)

@@ -99,6 +99,13 @@ def overrides(*, limit: int = 200) -> QuerySet[PriceVersion]:
     return rows.order_by("-effective_from", "-id")[:limit]
 
 
+def overrides_in_force(*, at: datetime) -> set[int]:
+    """Return the ids of the agreements that hold at `at`."""
+    rows = standing().exclude(organization=None).filter(effective_from__lte=at)
+    newest = rows.order_by("organization_id", "model_id", "-effective_from", "-id")
+    return {row.pk for row in newest.distinct("organization_id", "model_id") if is_open(row, at=at)}
+
+
 def private_prices(*, provider_id: int) -> dict[int, list[PriceVersion]]:
     """Return by model all versions of the provider's private prices, in the order in which they take effect."""
     found: dict[int, list[PriceVersion]] = {}

@@ -8,6 +8,7 @@ import time_machine
 from portal.audit.services import SYSTEM_ACTOR
 from portal.billing.models import AvailabilityRate, PriceEnd, PriceVersion, ShareTier, ShareVersion, TierMembership
 from portal.billing.rules.rating import Terms
+from portal.billing.selectors import offers
 from portal.billing.services import posting, prices
 from portal.catalog.models import ModelState
 from tests.factories.billing import Market, PricedModelFactory, ServingNodeFactory, agreed_price
@@ -96,6 +97,7 @@ def test_a_price_is_agreed_with_one_organization_and_ended(world, market, django
     assert "no organization with this id" in unknown
     assert "agreed with you" in customers
     assert "your agreement ends, the public price holds again" in customers
+    assert "in force" in listed
     assert "agreed with you" not in strangers
     assert "$0.10" not in public
     assert "2026-12-31 00:00" in listed
@@ -183,3 +185,27 @@ def test_models_and_prices_are_public_and_drafts_are_not(db, world, django_asser
         200, 200, 404, 404,
     ]  # fmt: skip
     assert browser.get("/models/nobody/nothing/").status_code == 404
+
+
+def test_a_customer_sees_what_comes_after_an_agreement_and_no_public_price_that_it_will_not_pay(world, market):
+    model, organization = market.model, world.customer.organization
+    day = timedelta(days=1)
+
+    def plan(after: int, *, until: int | None = None, is_own: bool = False) -> None:
+        agreed = prices.Agreed(organization, NOW + until * day if until else None) if is_own else None
+        prices.set_price(
+            model=model, terms=CHEAP, actor=SYSTEM_ACTOR, now=NOW, effective_from=NOW + after * day, agreed=agreed
+        )
+
+    plan(2, until=5, is_own=True)
+    plan(1)
+    plan(3)
+    plan(7)
+
+    (offer,) = offers.offers(now=NOW, organization_id=organization.pk)
+    (strangers,) = offers.offers(now=NOW, organization_id=world.other.pk)
+
+    assert [((step.at - NOW).days, step.price and step.price.version) for step in offer.coming] == [
+        (1, 2), (2, 1), (5, None), (7, 4),
+    ]  # fmt: skip
+    assert [(step.at - NOW).days for step in strangers.coming] == [1, 3, 7]
