@@ -34,6 +34,7 @@ class Candidate:
     has_open: bool
     last_drafted_at: datetime | None
     is_paid_by_bank: bool = False
+    wish_minor: int = 0
 
     @property
     def is_final(self) -> bool:
@@ -109,7 +110,7 @@ def _pool_smallest(candidate: Candidate, country: str, given: Mapping[str, int])
         currency=settings.CURRENCY,
         country=country,
         pool_minor=settings.PAYOUT_MINIMUM_MINOR,
-        wish_minor=schedule.wish_minor(candidate.own),
+        wish_minor=candidate.wish_minor,
         given=given,
     )
 
@@ -137,7 +138,7 @@ def too_little(candidate: Candidate, sent_minor: int) -> Reason | None:
         return reasons.reason(reasons.NOT_MATURED, f"{left} {settings.CURRENCY.upper()} still mature")
     if sent_minor < settings.PAYOUT_MINIMUM_MINOR or candidate.is_final:
         return reasons.reason(reasons.BELOW_MINIMUM, figures)
-    if sent_minor < schedule.wish_minor(candidate.own):
+    if sent_minor < candidate.wish_minor:
         return reasons.reason(reasons.BELOW_THRESHOLD, figures)
     return reasons.reason(reasons.COUNTRY_MINIMUM, figures)
 
@@ -175,15 +176,17 @@ def _candidate(
     payouts: dict[int, tuple[bool, datetime | None]],
 ) -> Candidate:
     has_open, last = payouts.get(provider.pk, (False, None))
+    own = schedule.rhythm(
+        pool=pool_rhythm(),
+        schedule=plan.schedule if plan else "",
+        threshold_minor=plan.threshold_minor if plan else None,
+    )
     return Candidate(
         provider=provider,
         balance=balance,
-        own=schedule.rhythm(
-            pool=pool_rhythm(),
-            schedule=plan.schedule if plan else "",
-            threshold_minor=plan.threshold_minor if plan else None,
-        ),
+        own=own,
         has_left=living == 0 or (not living and plan is not None and plan.left_at is not None),
         has_open=has_open,
         last_drafted_at=last,
+        wish_minor=(plan.threshold_minor if plan else None) or schedule.wish_minor(own),
     )
