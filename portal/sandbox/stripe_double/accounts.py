@@ -28,14 +28,7 @@ _OPTIONAL = {
 def create_account(call: Call) -> Body:
     """Open an account that waits for its owner's details."""
     account_apis.require(call, "v2")
-    if call.store.meta("platform_unregistered"):
-        raise Refusal(
-            400,
-            "platform_registration_required",
-            "You must complete your platform profile to use Connect before creating connected accounts.",
-        )
-    if call.store.meta("accounts_api") == "v1":
-        raise Refusal(400, "accounts_v2_access_blocked", "Accounts v2 is not enabled for your platform.")
+    require_profile(call.store)
     wanted = call.mapping("configuration", "recipient", "capabilities", "stripe_balance", "stripe_transfers")
     account = open_account(
         call.store,
@@ -50,6 +43,16 @@ def create_account(call: Call) -> Body:
         },
     )
     return _with(call, account)
+
+
+def require_profile(store: Store) -> None:
+    """Refuse accounts to a platform that has not told about itself. Raises Refusal."""
+    if store.meta("platform_unregistered"):
+        raise Refusal(
+            400,
+            "platform_registration_required",
+            "You must complete your platform profile to use Connect before creating connected accounts.",
+        )
 
 
 def open_account(store: Store, wanted: Body) -> Body:
@@ -73,12 +76,11 @@ def open_account(store: Store, wanted: Body) -> Body:
         "metadata": wanted["metadata"],
         "requirements": {"entries": []},
     }
-    if country in _COUNTRIES.split():
+    if is_served(country):
         ask(account, due="currently_due")
     else:
         set_capability(account, "unsupported", code="unsupported_country", resolution="no_resolution")
     store.put("v2.core.account", account)
-    store.set_meta(f"is_v1:{account['id']}", "1" if wanted.get("is_v1") else "")
     emit_thin(store, "v2.core.account.created", account)
     return account
 

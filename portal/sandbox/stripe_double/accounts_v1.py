@@ -4,9 +4,9 @@ from typing import cast
 
 from stripe import params
 
-from portal.sandbox.stripe_double import accounts
+from portal.sandbox.stripe_double import account_apis, accounts
 from portal.sandbox.stripe_double.api import Call, route
-from portal.sandbox.stripe_double.faults import Body, Refusal, missing
+from portal.sandbox.stripe_double.faults import Body, Refusal, invalid, missing
 from portal.sandbox.stripe_double.store import Store
 
 _CAPABILITIES = {"active": "active", "pending": "pending"}
@@ -19,30 +19,26 @@ _REASONS = {
 }
 
 
-def _require_v1(store: Store) -> None:
-    if store.meta("accounts_api") == "v2":
-        raise Refusal(
-            400,
-            "",
-            "Your platform creates connected accounts with Accounts v2: use POST /v2/core/accounts instead.",
-        )
-
-
 @route("POST", "/v1/accounts", params.AccountCreateParams)
 def create_account(call: Call) -> Body:
     """Open an account that waits for its owner's details."""
-    _require_v1(call.store)
+    account_apis.require(call, "v1")
+    accounts.require_profile(call.store)
+    if call.text("type"):
+        raise invalid("Use `controller` instead of `type`.", param="type")
+    country = call.text("country").upper()
+    if not accounts.is_served(country):
+        raise invalid(f"Country '{country}' is unknown or not served.", param="country", code="country_unsupported")
     account = accounts.open_account(
         call.store,
         {
             "contact_email": call.text("email"),
-            "country": call.text("country"),
+            "country": country,
             "dashboard": call.text("controller", "stripe_dashboard", "type", default="none"),
             "display_name": call.text("business_profile", "name"),
             "metadata": call.mapping("metadata"),
             "responsibilities": {"fees_collector": "application", "losses_collector": "application"},
             "wants_transfers": call.mapping("capabilities", "transfers").get("requested") is True,
-            "is_v1": True,
         },
     )
     return worded(call.store, account)
@@ -51,7 +47,6 @@ def create_account(call: Call) -> Body:
 @route("GET", "/v1/accounts/{account}", params.AccountRetrieveParams)
 def read_account(call: Call) -> Body:
     """Answer with an account; a closed one is gone for this API."""
-    _require_v1(call.store)
     account = call.store.find(call.names[0])
     if account is None or account.get("object") != "v2.core.account" or account["closed"]:
         raise Refusal(
@@ -65,10 +60,11 @@ def read_account(call: Call) -> Body:
 @route("POST", "/v1/account_links", params.AccountLinkCreateParams)
 def create_account_link(call: Call) -> Body:
     """Make a single-use link to the hosted onboarding page."""
-    _require_v1(call.store)
     account = call.store.get("v2.core.account", call.text("account"), param="account")
     if account["closed"]:
         raise missing("account", str(account["id"]), "account")
+    if not call.text("refresh_url").startswith(("http://", "https://")):
+        raise invalid("Not a valid URL", param="refresh_url", code="url_invalid")
     urls: Body = {"refresh_url": call.text("refresh_url"), "return_url": call.text("return_url")}
     token, expires_at = accounts.make_link(call.store, account, urls)
     return {

@@ -128,3 +128,15 @@ def show_invoice(store: Store, name: str) -> Page:
         ("Paid", shown(whole, currency)),
     ]
     return page("Invoice", facts(pairs))
+
+
+def show_receipt(store: Store, name: str) -> Page:
+    """Show what was charged, and what was given back of it."""
+    charge = store.get("charge", name)
+    currency = str(charge["currency"])
+    pairs = [
+        ("Charge", str(charge["id"])),
+        ("Paid", shown(cast("int", charge["amount"]), currency)),
+        ("Given back", shown(cast("int", charge["amount_refunded"]), currency)),
+    ]
+    return page("Receipt", facts(pairs))

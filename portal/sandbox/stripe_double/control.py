@@ -17,7 +17,6 @@ FAULT_KINDS = frozenset({"timeout", "reset", "500", "429", "409", HOLD})
 WEBHOOK_KINDS = frozenset({"duplicate", "twin", "reorder", "delay", "drop"})
 KEPT_BY_RESET = ("is_live", "currency", "base")
 _PLATFORM = (
-    "accounts_api",
     "accounts_blocked",
     "charges_stopped",
     "checkout_card",

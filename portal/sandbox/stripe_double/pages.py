@@ -21,6 +21,7 @@ _PAGES = {
     "/c/pay/": _Form(checkout_pages.show, checkout_pages.post),
     "/c/3ds/": _Form(checkout_pages.show_challenge, checkout_pages.post_challenge),
     "/i/": _Form(checkout_pages.show_invoice),
+    "/r/": _Form(checkout_pages.show_receipt),
     "/setup/": _Form(provider_pages.show_setup, provider_pages.post_setup),
     "/express/": _Form(provider_pages.show_express, provider_pages.post_express),
 }
