@@ -89,15 +89,13 @@ class Moved:
 
 def moved_by_provider(*, kinds: tuple[Kind, ...], first: datetime, until: datetime) -> list[Moved]:
     """Return what came to (or left) each provider from outside its own accounts."""
-    given = {"kinds": [str(kind) for kind in kinds], "first": first, "until": until}
     with connection.cursor() as cursor:
-        cursor.execute(_YEARS, given)
+        cursor.execute(_YEARS, {"kinds": [str(kind) for kind in kinds], "first": first, "until": until})
         return [Moved(owner, Kind(counter), usage, int(nano)) for owner, counter, usage, nano in cursor.fetchall()]
 
 
 def charged_by_provider(*, kinds: tuple[Kind, ...], first: datetime, until: datetime) -> dict[str, int]:
     """Return what customers were charged for each provider's work that earned it anything."""
-    given = {"kinds": [str(kind) for kind in kinds], "first": first, "until": until}
     with connection.cursor() as cursor:
-        cursor.execute(_GROSS, given)
+        cursor.execute(_GROSS, {"kinds": [str(kind) for kind in kinds], "first": first, "until": until})
         return {owner: int(nano) for owner, nano in cursor.fetchall()}

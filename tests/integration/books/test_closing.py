@@ -1,4 +1,4 @@
-"""A closed month: its balances, its digest, and that nothing takes effect in it any more. The trial balance at any time."""
+"""A closed month: its balances, its digest, and that nothing takes effect in it any more; trial balances too."""
 
 import hashlib
 import json

@@ -2,6 +2,7 @@
 
 import random
 from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 from django.db import IntegrityError, connection, transaction
@@ -158,7 +159,7 @@ def test_days_are_frozen_in_a_chain_without_gaps():
 
     rows = list(BooksDay.objects.order_by("day"))
     assert [row.day for row in rows] == [date(2026, 10, 1) + timedelta(days=n) for n in range(34)]
-    for before, row in zip(rows, rows[1:], strict=False):
+    for before, row in pairwise(rows):
         assert row.previous_sha256 == before.sha256
         assert row.sha256 == closing.day_digest(content=row.content, previous=before.sha256)
     assert rows[32].content["charged"] == "0.0006"
