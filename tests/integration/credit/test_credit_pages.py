@@ -38,10 +38,13 @@ def credit(world):
 
 
 def test_the_page_shows_balance_runway_cards_gifts_and_documents(world, credit, django_assert_max_num_queries):
-    TopUpFactory(organization=credit, invoice_url="https://stripe.example/i/1", receipt_url="https://stripe.example/r/1")
+    TopUpFactory(
+        organization=credit, invoice_url="https://stripe.example/i/1", receipt_url="https://stripe.example/r/1"
+    )
+    browser = world.client(world.customer.reader)
 
     with django_assert_max_num_queries(30):
-        page = world.client(world.customer.reader).get("/customer/credit/").content.decode()
+        page = browser.get("/customer/credit/").content.decode()
 
     assert "$27.00" in page
     assert "$20.00 paid and $7.00 promotional" in page

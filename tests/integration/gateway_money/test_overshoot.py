@@ -4,11 +4,14 @@ import asyncio
 
 import pytest
 
-from portal.billing.models import BudgetWindow, CreditLease
-from portal.billing.services import posting, reconcile
+from portal.audit.services import SYSTEM_ACTOR
+from portal.billing.models import BudgetWindow, CreditLease, LedgerAccount
+from portal.billing.selectors import balances
+from portal.billing.services import posting, postpaid, reconcile
 from portal.core import clock
 from portal.gateway.credit import BudgetExhausted, CreditExhausted, CreditHeld
 from portal.metering.models import UsageRecord
+from tests.factories.accounts import UserFactory
 from tests.factories.billing import Market
 from tests.integration.gateway_money.rig import Goods, Process, credit_account, deliver, key_entry, run, running
 
@@ -61,6 +64,42 @@ def test_exactly_ten_of_five_hundred_are_served_and_nothing_overshoots(tmp_path,
         pass
     account = credit_account(goods.market)
     assert (account.credits - account.debits, account.held) == (0, 0)
+    assert [each for each in reconcile.differences(now=clock.now()) if each.code != "charge_differs_from_price"] == []
+
+
+@pytest.mark.parametrize("processes", [1, 3])
+def test_a_limit_of_ten_lets_exactly_ten_of_five_hundred_draw_on_it(tmp_path, processes):
+    goods = _goods(0)
+    customer, operator = goods.market.customer, UserFactory(is_operator=True)
+    postpaid.offer(
+        organization=customer,
+        terms=postpaid.Terms(limit_nano=10 * HOLD, due_days=14),
+        operator=operator,
+        actor=SYSTEM_ACTOR,
+        now=clock.now(),
+    )
+    postpaid.accept(organization=customer, user=operator, actor=SYSTEM_ACTOR, now=clock.now())
+
+    async def scenario():
+        parts = [Process(tmp_path, index=number, goods=goods, is_listening=True) for number in range(processes)]
+        async with running(*parts):
+            answers = await _ask(parts, ASKING)
+            for hold in _granted(answers):
+                owner = next(part for part in parts if _is_of(part, hold))
+                attempt = await owner.open(hold, prompt_bound_tokens=10**6, output_bound_tokens=10**6)
+                deliver(attempt, "x" * 40_000)
+                await owner.settlement.close(attempt, outcome="completed")
+            return answers
+
+    answers = run(scenario)
+
+    assert len(_granted(answers)) == 10
+    assert {type(answer) for answer in answers} - {type(_granted(answers)[0])} == {CreditHeld}
+    while posting.post_usage(now=clock.now(), limit=100).records:
+        pass
+    account = LedgerAccount.objects.get(code=f"postpaid_line:{customer.public_id}")
+    assert (account.credits - account.debits, account.held) == (0, 0)
+    assert balances.customer_balance(organization=customer.public_id).drawn_nano == 10 * HOLD
     assert [each for each in reconcile.differences(now=clock.now()) if each.code != "charge_differs_from_price"] == []
 
 
