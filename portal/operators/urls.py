@@ -35,6 +35,7 @@ from portal.operators import (
     shares,
     standing,
     stripe_books,
+    stripe_setup,
     tax,
     trial_balance,
 )
@@ -73,6 +74,7 @@ urlpatterns: list[URLPattern] = [
     *trial_balance.urlpatterns,
     *periods.urlpatterns,
     *stripe_books.urlpatterns,
+    *stripe_setup.urlpatterns,
     *ledger_checks.urlpatterns,
     *tax.urlpatterns,
 ]

@@ -47,3 +47,20 @@ class StripeEvent(models.Model):
 
     def __str__(self) -> str:
         return f"{self.type} {self.event_id}"
+
+
+class CatchUpCursor(models.Model):
+    """Up to when one of Stripe's lists of events was read; `gap_until`: what was before and not read is lost there."""
+
+    source = models.CharField(max_length=10, choices=EventSource, unique=True)
+    read_until = models.DateTimeField()
+    has_gap = models.BooleanField(default=False)
+    gap_until = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(has_gap=False) | Q(gap_until__isnull=False), name="catch_up_gap_named"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.source} until {self.read_until}"

@@ -7,8 +7,9 @@ from datetime import datetime
 from django.conf import settings
 from django.db.models import F, Sum
 
-from portal.billing.models import LedgerAccount
+from portal.billing.models import LedgerAccount, StripeMovement
 from portal.billing.rules.accounts import Kind
+from portal.billing.services import freeze
 from portal.core import money
 from portal.integrations import stripe
 from portal.integrations.stripe_errors import PaymentError
@@ -23,6 +24,8 @@ _OWED = [
     Kind.CUSTOMER_CREDIT,
 ]
 _SHOWN = 5
+_EEA = "AT BE BG HR CY CZ DK EE FI FR DE GR HU IS IE IT LV LI LT LU MT NL NO PL PT RO SK SI ES SE"
+_CROSS_BORDER = frozenset(_EEA.split()) | {"US", "GB", "CA", "CH"}
 _SECRETS = ["STRIPE_WEBHOOK_SECRET", "STRIPE_CONNECT_WEBHOOK_SECRET", "STRIPE_EVENTS_SECRET"]
 
 
@@ -34,6 +37,7 @@ class Finding:
     status: str
     detail: str
     fix: str = ""
+    cause: str = ""
 
 
 def examine(*, now: datetime) -> list[Finding]:
@@ -71,6 +75,11 @@ def _settings() -> Iterator[Finding]:
         yield Finding("webhook_secrets", "fail", "two endpoints share one secret", "use each endpoint's own secret")
     mode = "live: real money" if stripe.is_live_mode() else "test mode: no money moves"
     yield Finding("mode", "ok", mode)
+    yield Finding("api_version", "ok", f"{stripe.API_VERSION}, fixed in every call")
+    if settings.STRIPE_API_KEY.startswith("sk_live_"):
+        fix = "make a restricted key (rk_live_…) with the permissions that docs/stripe.md lists"
+        cause = "whoever gets hold of this key can do everything with the account"
+        yield Finding("restricted_key", "warn", "a secret key may do everything", fix, cause)
 
 
 def _platform(platform: Platform) -> Iterator[Finding]:
@@ -79,7 +88,25 @@ def _platform(platform: Platform) -> Iterator[Finding]:
     if platform.default_currency and platform.default_currency != settings.CURRENCY:
         detail = f"Stripe settles in {platform.default_currency}, this pool runs in {settings.CURRENCY}"
         yield Finding("currency", "warn", detail, "set CURRENCY to the settlement currency")
+    if not platform.payouts_enabled:
+        fix, cause = "finish the account's setup at Stripe", "Stripe holds payouts until it knows who you are"
+        yield Finding("payouts", "warn", "Stripe pays nothing out to your own bank", fix, cause)
+    yield from _countries(platform)
     yield _retained(platform)
+
+
+def _countries(platform: Platform) -> Iterator[Finding]:
+    """Transfers cross borders only within one group of regions; elsewhere both ends must be in one country."""
+    if not platform.country or not settings.PAYOUT_COUNTRIES:
+        return
+    reachable = _CROSS_BORDER if platform.country in _CROSS_BORDER else frozenset({platform.country})
+    beyond = sorted(set(settings.PAYOUT_COUNTRIES) - reachable)
+    if beyond:
+        cause = f"a platform in {platform.country} cannot make transfers there by itself"
+        fix = "take them out of PAYOUT_COUNTRIES, or pay them by bank transfer"
+        yield Finding("countries", "warn", f"PAYOUT_COUNTRIES names {', '.join(beyond[:_SHOWN])}", fix, cause)
+    else:
+        yield Finding("countries", "ok", f"{len(settings.PAYOUT_COUNTRIES)} countries, all within reach")
 
 
 def _retained(platform: Platform) -> Finding:
@@ -111,16 +138,48 @@ def _connect(door: Payments) -> Iterator[Finding]:
         status = "ok" if ours.available_minor >= 0 else "fail"
         detail = f"{ours.available_minor} minor units available, {ours.pending_minor} pending"
         yield Finding("balance", status, detail, "" if status == "ok" else "top up the platform's balance")
-    yield Finding("accounts_v2", "ok" if _has_accounts_v2(door) else "fail", "v2 accounts", _V2_FIX)
+    yield _accounts(door)
 
 
-_V2_FIX = "enable Connect with Accounts v2 and finish the platform profile in Stripe's dashboard"
+_KNOWN_CAUSES = {
+    "platform_registration_required": "Connect is not switched on, or the platform profile is not finished",
+    "account_creation_liability_unacknowledged": "who bears the losses of providers' accounts is not acknowledged",
+    "accounts_v2_access_blocked": "Stripe keeps this platform on its older account API",
+}
+_ACCOUNTS_FIX = "open Connect in Stripe's dashboard, finish the platform profile and acknowledge the losses"
 
 
-def _has_accounts_v2(door: Payments) -> bool:
-    """Ask for an account that does not exist: a platform with v2 answers that, one without answers something else."""
+def _accounts(door: Payments) -> Finding:
+    """Ask for an account that does not exist: a platform that is ready answers that, any other says what is missing."""
+    name = f"accounts_{settings.STRIPE_ACCOUNTS_API}"
     try:
         door.account(account="acct_poolhouse_doctor")
     except PaymentError as error:
-        return error.stripe_code in {"resource_missing", "not_found", "account_invalid"}
-    return True
+        if error.stripe_code not in {"resource_missing", "not_found", "account_invalid"}:
+            cause = _KNOWN_CAUSES.get(error.stripe_code, error.message)
+            fix = error.fix or _ACCOUNTS_FIX
+            return Finding(name, "fail", f"providers cannot be taken in: {error.stripe_code}", fix, cause)
+    return Finding(name, "ok", "providers' accounts can be read; transfers-only approval shows at the first provider")
+
+
+def recovery_findings() -> Iterator[Finding]:
+    """Yield what is left of a recovery: payments that rest, and objects at Stripe that nothing here explains."""
+    if freeze.is_frozen():
+        yield Finding("recovery", "fail", "payouts, refunds and automatic purchases rest", freeze.FIX)
+    left = freeze.unexplained()
+    if left:
+        names = ", ".join(one.stripe_id for one in left[:_SHOWN])
+        fix = "look at each at Stripe, then book it by hand"
+        yield Finding("recovery_unexplained", "warn", f"{len(left)} objects stay set aside: {names}", fix)
+
+
+def unmatched_findings() -> Iterator[Finding]:
+    """Yield that lines of Stripe's own books belong to nothing here."""
+    rows = StripeMovement.objects.filter(source_id="").exclude(net_minor=0).order_by("moved_at", "id")
+    count = rows.count()
+    if count:
+        names = ", ".join(f"{one.type} {one.stripe_id}" for one in rows[:_SHOWN])
+        fix = "say what each is on the operator's page of Stripe's books"
+        yield Finding("unmatched", "warn", f"{count} lines of Stripe's books are unexplained: {names}", fix)
+    else:
+        yield Finding("unmatched", "ok", "every line of Stripe's books that was read is explained")

@@ -119,7 +119,7 @@ def test_each_nano_that_is_off_is_found(world, used, tmp_path):
 
 
 def test_a_payout_is_rebuilt_from_usage_and_prices(world, used, tmp_path):
-    assert maturity.mature(now=used + timedelta(days=400)) == 2
+    assert maturity.mature(now=used + timedelta(days=400)) == 1
     payout: Payout = PayoutFactory(provider=world.provider, amount_minor=1)
     got = files(world, "provider", tmp_path)
     answer = world.client(world.supplier.owner).get(reverse("provider:payout-json", args=[payout.public_id]))

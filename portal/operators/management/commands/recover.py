@@ -134,9 +134,7 @@ class Command(BaseCommand):
         self.stdout.write(", ".join(f"{count} {state}" for state, count in sorted(done.items())) or "nothing to do")
         events = catch_up.catch_up(now=now)
         books = stripe_books.sync(now=now)
-        self.stdout.write(
-            f"{events} events fetched again, {books.new} lines of Stripe's books new"
-        )
+        self.stdout.write(f"{events} events fetched again, {books.new} lines of Stripe's books new")
 
     def _usage(self, row: Recovery, options: dict[str, Any], actor: Actor, now: datetime) -> None:
         if options["spools"]:

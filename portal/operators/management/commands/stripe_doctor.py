@@ -5,10 +5,11 @@ import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from dataclasses import asdict
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 
 from portal.core import clock
-from portal.payouts.services import doctor
+from portal.integrations.stripe_errors import PaymentError
+from portal.operators import stripe_setup
 
 _EXAMPLES = """examples:
   manage.py stripe_doctor
@@ -33,11 +34,16 @@ class Command(BaseCommand):
 
     def handle(self, *_: object, **options: object) -> None:
         """Print each finding."""
-        findings = doctor.examine(now=clock.now())
+        try:
+            findings = stripe_setup.examine(now=clock.now())
+        except PaymentError as error:
+            raise CommandError(f"Stripe could not be asked: {error.code}: {error.message}") from error
         if options["json"]:
             self.stdout.write(json.dumps({"checks": [asdict(one) for one in findings]}))
         for one in [] if options["json"] else findings:
-            fix = f"  → {one.fix}" if one.fix and one.status != "ok" else ""
-            self.stdout.write(f"{one.status:5} {one.id:28} {one.detail}{fix}")
+            self.stdout.write(f"{one.status:5} {one.id:28} {one.detail}")
+            if one.status != "ok":
+                lines = [("cause", one.cause), ("fix", one.fix)]
+                self.stdout.write("".join(f"{'':34} {name}: {text}\n" for name, text in lines if text).rstrip("\n"))
         if any(one.status == "fail" for one in findings):
             sys.exit(1)
