@@ -34,7 +34,7 @@ class AdjustmentForm(forms.Form):
     reason = forms.ChoiceField(choices=AdjustmentReason.choices)
     note = forms.CharField(max_length=240, help_text="The provider reads this, word for word.")
     evidence = forms.URLField(
-        max_length=400, required=False, assume_scheme="https", help_text="A link to what shows it; the provider sees it."
+        max_length=400, required=False, assume_scheme="https", help_text="A link that shows it; the provider sees it."
     )
     customer = forms.CharField(
         max_length=40,

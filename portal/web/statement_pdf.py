@@ -3,6 +3,8 @@
 Nothing in the file depends on when or where it is made: its date is that of the statement, its font is the pool's own.
 """
 
+import logging
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,16 +13,21 @@ from importlib.resources import files
 from fpdf import FPDF
 from fpdf.enums import TextMode, XPos, YPos
 
-from portal.billing.rules.statements import Content
+from portal.billing.rules.statements import Content, EntryLine
 from portal.core.money import decimal_text
 from portal.web import movements
 
+_Colour = tuple[int, int, int]
 _FONT = "Inter"
 _INK, _MUTED, _RULE, _BAND = (24, 28, 36), (110, 116, 128), (218, 221, 228), (245, 246, 248)
 _ACCENT = (38, 84, 214)
 _MARGIN_MM, _LINE_MM, _BOTTOM_MM = 16.0, 6.2, 18.0
 _WIDTH_MM = 210.0 - 2 * _MARGIN_MM
+_NOTE_CHARACTERS = 38
 _CUT = "…"
+_MINUS = "\N{MINUS SIGN}"
+# The library tells of every table of the font that it leaves out.
+logging.getLogger("fontTools").setLevel(logging.WARNING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +79,7 @@ class _Sheet(FPDF):
 
 
 def write(
-    sheet: FPDF, text: str, *, size: float = 9.0, ink: tuple[int, int, int] = _INK, align: str = "L", weight: float = 0.0
+    sheet: FPDF, text: str, *, size: float = 9.0, ink: _Colour = _INK, align: str = "L", weight: float = 0.0
 ) -> None:
     """Write one line over the whole width; a `weight` above 0 (mm) strengthens the letters."""
     _pen(sheet, size, ink, weight)
@@ -161,16 +168,20 @@ def _usage(sheet: FPDF, content: Content) -> None:
 
 def _entries(sheet: FPDF, content: Content) -> None:
     columns = [
-        _Column("At (UTC)", 32),
-        _Column("What", 62),
-        _Column("Note", 50),
-        _Column("Amount", 34, is_number=True),
+        _Column("At (UTC)", 30),
+        _Column("What", 52),
+        _Column("Note", 64),
+        _Column("Amount", 32, is_number=True),
     ]
-    rows = [
-        [line.at[:16].replace("T", " "), movements.named(line.kind), line.note, _amount(line.amount_nano)]
-        for line in content.entries
-    ]
+    rows = [row for line in content.entries for row in _entry_rows(line)]
     _table(sheet, "All else", columns, rows, total=_amount(content.entries_nano), empty="Nothing else happened.")
+
+
+def _entry_rows(line: EntryLine) -> list[list[str]]:
+    """Return an entry's row, and further rows for a note that is longer than its column."""
+    first, *more = textwrap.wrap(line.note, _NOTE_CHARACTERS) or [""]
+    row = [line.at[:16].replace("T", " "), movements.named(line.kind), first, _amount(line.amount_nano)]
+    return [row, *(["", "", part, ""] for part in more)]
 
 
 def _prices(sheet: FPDF, content: Content) -> None:
@@ -261,7 +272,7 @@ def _rule(sheet: FPDF) -> None:
     sheet.line(_MARGIN_MM, sheet.get_y(), _MARGIN_MM + _WIDTH_MM, sheet.get_y())
 
 
-def _pen(sheet: FPDF, size: float, ink: tuple[int, int, int], weight: float = 0.0) -> None:
+def _pen(sheet: FPDF, size: float, ink: _Colour, weight: float = 0.0) -> None:
     sheet.set_font(_FONT, "", size)
     sheet.set_text_color(*ink)
     sheet.text_mode = TextMode.FILL_STROKE if weight else TextMode.FILL
@@ -285,4 +296,4 @@ def _amount(nano: int) -> str:
     text = decimal_text(abs(nano))
     whole, _, fraction = text.partition(".")
     shown = f"{int(whole):,}.{fraction.ljust(2, '0')}"
-    return f"−{shown}" if nano < 0 else shown
+    return f"{_MINUS}{shown}" if nano < 0 else shown

@@ -53,9 +53,7 @@ class ProviderAdjustment(models.Model):
     state = models.CharField(max_length=12, choices=AdjustmentState, default=AdjustmentState.PROPOSED)
     proposed_by = models.ForeignKey("accounts.User", on_delete=models.PROTECT, related_name="+")
     proposed_at = models.DateTimeField()
-    decided_by = models.ForeignKey(
-        "accounts.User", null=True, blank=True, on_delete=models.PROTECT, related_name="+"
-    )
+    decided_by = models.ForeignKey("accounts.User", null=True, blank=True, on_delete=models.PROTECT, related_name="+")
     decided_at = models.DateTimeField(null=True, blank=True)
     tx = models.OneToOneField(
         "billing.LedgerTx", null=True, blank=True, on_delete=models.PROTECT, related_name="adjustment"

@@ -174,9 +174,7 @@ def _book_clawback(row: ProviderAdjustment, actor: Actor, now: datetime) -> Ledg
     split = clawback.split(row.amount_nano, sources)
     row.from_pending_nano, row.from_reserve_nano = split.pending_nano, split.reserve_nano
     row.from_available_nano, row.to_debt_nano = split.available_nano, split.debt_nano
-    transfers = templates.provider_clawback(
-        provider=provider, split=split, customer=customer, currency=row.currency
-    )
+    transfers = templates.provider_clawback(provider=provider, split=split, customer=customer, currency=row.currency)
     tx = _post(row, transfers, actor, now)
     _mark(early, split.pending_nano, "matured_tx", tx)
     _mark(kept, split.reserve_nano, "released_tx", tx)
@@ -197,9 +195,7 @@ def _locked_available(provider: str, customer: str, currency: str) -> int:
     return balances.free_of(locked[available.pk])
 
 
-def _mark(
-    rows: list[EarningMaturity] | list[ReservedEarning], amount_nano: int, ended_by: str, tx: LedgerTx
-) -> None:
+def _mark(rows: list[EarningMaturity] | list[ReservedEarning], amount_nano: int, ended_by: str, tx: LedgerTx) -> None:
     """Note on each row what was taken of it; one of which nothing is left has ended by the claw-back."""
     taken = clawback.shares(amount_nano, [row.left_nano for row in rows])
     for row, part in zip(rows, taken, strict=True):

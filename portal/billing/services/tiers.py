@@ -1,4 +1,4 @@
-"""An operator sets a provider's trust tier, or lets the facts decide again; it holds for what is earned from then on."""
+"""An operator sets a provider's trust tier, or lets the facts decide again; it holds for what is earned then."""
 
 from datetime import datetime
 

@@ -16,9 +16,7 @@ def floor_minor(*, currency: str, country: str, given: Mapping[str, int]) -> int
     return max(int(units * 10 ** money.exponent(currency)), given.get(country, 0))
 
 
-def smallest_minor(
-    *, currency: str, country: str, pool_minor: int, wish_minor: int, given: Mapping[str, int]
-) -> int:
+def smallest_minor(*, currency: str, country: str, pool_minor: int, wish_minor: int, given: Mapping[str, int]) -> int:
     """Return the smallest payout of a provider that stays: all of pool, provider and country must be content."""
     dear = floor_minor(currency=currency, country=country, given=given) if country in _DEAR else 0
     return max(pool_minor, wish_minor, dear, given.get(country, 0))

@@ -58,9 +58,7 @@ def pool_rhythm() -> Rhythm:
 
 def fee_terms() -> FeeTerms:
     """Return what Stripe takes and who bears it."""
-    return FeeTerms(
-        settings.PAYOUT_FEE_FIXED_MINOR, settings.PAYOUT_FEE_BPS, settings.PAYOUT_FEE_BEARER == "provider"
-    )
+    return FeeTerms(settings.PAYOUT_FEE_FIXED_MINOR, settings.PAYOUT_FEE_BPS, settings.PAYOUT_FEE_BEARER == "provider")
 
 
 def candidates(providers: Iterable[Provider]) -> list[Candidate]:
@@ -149,9 +147,7 @@ def _payouts(keys: list[int]) -> dict[int, tuple[bool, datetime | None]]:
     rows = (
         Payout.objects.filter(provider__in=keys)
         .values("provider_id")
-        .annotate(
-            open=Count("pk", filter=Q(state__in=OPEN_STATES)), last=Max("created_at", filter=~given_up)
-        )
+        .annotate(open=Count("pk", filter=Q(state__in=OPEN_STATES)), last=Max("created_at", filter=~given_up))
         .order_by("provider_id")
     )
     return {row["provider_id"]: (row["open"] > 0, row["last"]) for row in rows}

@@ -1,4 +1,4 @@
-"""From a payout down to what it pays: what came to the available balance since the one before, by kind and by earning."""
+"""From a payout down to what it pays: what moved the available balance since the one before, by kind and earning."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """How a payout's amount comes about: carried over, parts, the sum of both, what was sent, and what is carried on."""
+    """How a payout's amount comes about: what was carried over, the parts, what was sent, and Stripe's fee."""
 
     carried_nano: int
     parts: tuple[Part, ...]

@@ -66,9 +66,7 @@ def totals(*, run: PayoutRun) -> list[Totals]:
     rows = (
         Payout.objects.filter(run=run)
         .values("state")
-        .annotate(
-            n=Count("pk"), amount=Sum("amount_minor"), fee=Sum("fee_minor"), stripe_fee=Sum("stripe_fee_minor")
-        )
+        .annotate(n=Count("pk"), amount=Sum("amount_minor"), fee=Sum("fee_minor"), stripe_fee=Sum("stripe_fee_minor"))
         .order_by("state")
     )
     return [Totals(row["state"], row["n"], row["amount"], row["fee"], row["stripe_fee"]) for row in rows]

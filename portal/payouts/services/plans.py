@@ -102,9 +102,7 @@ def _write_off(provider: Provider, dust: int, now: datetime) -> None:
         key=f"dust:{provider.public_id}:{plan.left_at:%Y%m%dT%H%M%S}",
         source_type="provider",
         source_id=provider.public_id,
-        transfers=templates.dust_written_off(
-            provider=provider.public_id, amount=dust, currency=settings.CURRENCY
-        ),
+        transfers=templates.dust_written_off(provider=provider.public_id, amount=dust, currency=settings.CURRENCY),
         actor=SYSTEM_ACTOR,
         now=now,
     )

@@ -1,4 +1,4 @@
-"""An operator takes a transfer back at Stripe: the row first, one key for ever, and the ledger by what Stripe then says.
+"""An operator takes a transfer back at Stripe: the row first, one key for ever, and the ledger by what Stripe says.
 
 It works as far as the provider's account at Stripe still has the money. Where the answer is lost the reversal stays
 requested, and the same call is made again until Stripe has answered it.

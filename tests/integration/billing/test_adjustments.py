@@ -193,9 +193,7 @@ def test_a_withdrawn_one_books_nothing(market, settings):
     settings.PAYOUT_APPROVERS = 2
     row = propose(market, 1000)
 
-    adjustments.withdraw(
-        public_id=row.public_id, by=UserFactory(is_operator=True), actor=SYSTEM_ACTOR, now=MATURED
-    )
+    adjustments.withdraw(public_id=row.public_id, by=UserFactory(is_operator=True), actor=SYSTEM_ACTOR, now=MATURED)
 
     assert (LedgerTx.objects.filter(kind="provider_clawback").count(), Message.objects.count()) == (0, 0)
 

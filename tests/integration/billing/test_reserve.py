@@ -51,9 +51,7 @@ def misbehave(market, hours: int) -> None:
     """Let a node of the provider break a rule in so many hours."""
     for hour in range(hours):
         at = hour_of(DELIVERED - timedelta(hours=hour + 1))
-        NodeEvidence.objects.create(
-            node=market.node, rule="tunnel_flood", hour=at, count=5, first_at=at, last_at=at
-        )
+        NodeEvidence.objects.create(node=market.node, rule="tunnel_flood", hour=at, count=5, first_at=at, last_at=at)
 
 
 def standing(market):

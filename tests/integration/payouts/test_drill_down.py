@@ -54,9 +54,7 @@ def test_a_payout_is_what_matured_since_the_one_before(market):
 
     assert (first.amount_minor, second.amount_minor) == (96, 48)
     made_of = selectors.composition(payout=second)
-    assert [(part.kind, part.count, part.amount_nano) for part in made_of.parts] == [
-        ("maturity", 1, SHARE * SCALE)
-    ]
+    assert [(part.kind, part.count, part.amount_nano) for part in made_of.parts] == [("maturity", 1, SHARE * SCALE)]
     assert (made_of.carried_nano, made_of.sent_nano, made_of.left_nano) == (
         0,
         money.nano_from_minor(48, "usd"),

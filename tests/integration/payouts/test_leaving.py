@@ -1,4 +1,4 @@
-"""Who leaves is paid all it earned: below the minimum, after all has matured, the reserve at its time, dust written off."""
+"""Who leaves is paid all it earned: below the minimum, once all has matured, the reserve at its time, without dust."""
 
 from datetime import timedelta
 

@@ -51,7 +51,8 @@ def test_a_reversal_in_full_ends_the_payout(shop, sent, now):
     done = reversals.send(reversal_id=ask(sent, now).pk, now=now)
 
     sent.refresh_from_db()
-    assert (done.state, sent.state, available(sent), at_stripe(shop, sent)) == ("done", "reversed", 25_500_000_000, 2550)
+    assert (done.state, sent.state) == ("done", "reversed")
+    assert (available(sent), at_stripe(shop, sent)) == (25_500_000_000, 2550)
     assert differences(now=now) == []
 
 

@@ -129,9 +129,7 @@ def test_needs_review_waits_for_a_person_who_sees_what_stripe_has(shop, approved
     assert (in_review.state, balances(provider)) == ("needs_review", (0, PAID))
     assert reviews.listing(payout_public_id=approved.public_id) == []
     assert runs.run(now=now + reconcile.SAME_KEY_FOR).sent == {}
-    released = reviews.release(
-        payout_public_id=approved.public_id, reason="never made", actor=SYSTEM_ACTOR, now=now
-    )
+    released = reviews.release(payout_public_id=approved.public_id, reason="never made", actor=SYSTEM_ACTOR, now=now)
     assert (released.state, balances(provider)) == ("rejected", (PAID, 0))
 
 
@@ -193,9 +191,7 @@ def test_row_30_what_a_country_needs_rolls_over_with_its_reason(shop, now, setti
 
     run = drafts.draft_payouts(now=now, actor=SYSTEM_ACTOR)
 
-    assert [(one.reason.code, one.reason.detail) for one in run.skipped] == [
-        ("below_country_minimum", "2550 of 5000")
-    ]
+    assert [(one.reason.code, one.reason.detail) for one in run.skipped] == [("below_country_minimum", "2550 of 5000")]
 
 
 def test_row_42_a_schedule_that_fires_twice_drafts_once(shop, provider, now, settings):

@@ -24,18 +24,14 @@ CLEAN = [Finding("ledger", "ok", "no differences")]
     ],
 )
 def test_an_objection(findings, checked, age, said):
-    found = rules.objection(
-        findings=findings, checked_hash=checked, current_hash="a", checked_at=NOW - age, now=NOW
-    )
+    found = rules.objection(findings=findings, checked_hash=checked, current_hash="a", checked_at=NOW - age, now=NOW)
 
     assert said in found
     assert bool(found) == bool(said)
 
 
 def test_no_check_is_an_objection():
-    assert "not checked" in rules.objection(
-        findings=[], checked_hash="", current_hash="a", checked_at=None, now=NOW
-    )
+    assert "not checked" in rules.objection(findings=[], checked_hash="", current_hash="a", checked_at=None, now=NOW)
 
 
 def test_findings_survive_their_storage_and_the_worst_comes_first():
