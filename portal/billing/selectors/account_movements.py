@@ -101,7 +101,7 @@ def _fetch(account: LedgerAccount, asked: Asked, place: Place, *, is_backward: b
         only = (_ONLY_KIND if asked.kind else "") + (_ONLY_OWNER.format(other=other) if asked.owner else "")
         sign = "" if (mine == "debit") == account.is_debit_normal else "-"
         sides[f"{mine}s"] = _SIDE.format(mine=mine, other=other, sign=sign, only=only, order=order, compare=compare)
-    given = {
+    given: dict[str, int | str | datetime] = {
         "account": account.pk,
         "first": _midnight(asked.first) if asked.first else _FIRST,
         "last": _midnight(asked.last) + timedelta(days=1) if asked.last else _LAST,
@@ -113,7 +113,7 @@ def _fetch(account: LedgerAccount, asked: Asked, place: Place, *, is_backward: b
     }
     with connection.cursor() as cursor:
         cursor.execute(_PAGE.format(**sides, order=order), given)
-        return [Movement(*row[:9], int(row[9])) for row in cursor.fetchall()]
+        return [Movement(*row[:9], *(int(nano) for nano in row[9:])) for row in cursor.fetchall()]
 
 
 def _balance_before(account: LedgerAccount, place: Place) -> int:

@@ -11,6 +11,8 @@ from portal.billing.rules import accounts as chart
 
 _ALWAYS = datetime(1, 1, 1, tzinfo=UTC)
 
+_Given = dict[str, int | datetime | list[int] | None]
+
 _SUMS = """
     SELECT account.id, account.code, account.kind, account.owner, account.currency, account.is_debit_normal,
         coalesce(base.debits, 0) + coalesce(debit.total, 0), coalesce(base.credits, 0) + coalesce(credit.total, 0)
@@ -63,15 +65,17 @@ def sums_at(*, at: datetime, is_whole: bool = False) -> list[AccountSums]:
 
     Reads what is new since the last close, or all of it where `is_whole`: both must say the same.
     """
-    since = None if is_whole else last_close(at=at)
+    given = _given(None if is_whole else last_close(at=at))
+    given["at"] = at
     with connection.cursor() as cursor:
-        cursor.execute(_SUMS, _given(since) | {"at": at})
-        return [AccountSums(*row[:6], int(row[6]), int(row[7])) for row in cursor.fetchall()]
+        cursor.execute(_SUMS, given)
+        return [AccountSums(*row[:6], *(int(total) for total in row[6:])) for row in cursor.fetchall()]
 
 
 def sums_of(*, account_ids: Iterable[int], at: datetime, before: int = 0) -> dict[int, tuple[int, int]]:
     """Return these accounts' debits and credits before `at`, and of transfers at that moment with a lower id."""
-    given = _given(last_close(at=at)) | {"at": at, "before": before, "ids": list(account_ids)}
+    given = _given(last_close(at=at))
+    given.update(at=at, before=before, ids=list(account_ids))
     with connection.cursor() as cursor:
         cursor.execute(_SUMS_OF, given)
         return {row[0]: (int(row[1]), int(row[2])) for row in cursor.fetchall()}
@@ -82,5 +86,5 @@ def last_close(*, at: datetime) -> ClosedPeriod | None:
     return ClosedPeriod.objects.filter(ends_at__lte=at).order_by("-ends_at").first()
 
 
-def _given(base: ClosedPeriod | None) -> dict[str, object]:
+def _given(base: ClosedPeriod | None) -> _Given:
     return {"base": base.pk if base else None, "since": base.ends_at if base else _ALWAYS}
