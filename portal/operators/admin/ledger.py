@@ -1,6 +1,8 @@
 """Money: the ledger, postings, prices, leased credit and top-ups."""
 
 from portal.billing.models import (
+    AvailabilityHour,
+    AvailabilityRate,
     BudgetLease,
     BudgetWindow,
     CreditLease,
@@ -8,9 +10,11 @@ from portal.billing.models import (
     LedgerAccount,
     LedgerTransfer,
     LedgerTx,
+    PriceEnd,
     PriceVersion,
     ShareVersion,
     Statement,
+    TierMembership,
     TopUp,
     UsagePosting,
 )
@@ -23,7 +27,11 @@ show(LedgerTransfer, "tx", "seq", "debit_account", "credit_account", "amount", s
 show(UsagePosting, "request_id", "attempt", "opened_on", "tx", "charge_nano", search=("request_id",))
 show(EarningMaturity, "provider", "amount_nano", "matures_at", "matured_tx", search=("provider",))
 show(PriceVersion, "model", "version", "effective_from", "prompt_nano_per_mtok", "completion_nano_per_mtok")
-show(ShareVersion, "provider", "share_bps", "effective_from", "created_by")
+show(PriceEnd, "version", "at", "reason", "created_by")
+show(ShareVersion, "provider", "tier", "share_bps", "effective_from", "created_by")
+show(TierMembership, "provider", "tier", "effective_from", "created_by")
+show(AvailabilityRate, "gpu_kind", "nano_per_minute", "effective_from", "created_by")
+show(AvailabilityHour, "node", "hour", "gpus", "minutes", "amount_nano", "tx", search=("node", "provider"))
 show(CreditLease, "id", "organization", "spool", "state", "granted", "used", "expires_at")
 show(BudgetWindow, "owner", "period", "starts_at", "cap_nano", "used_nano", "leased_nano")
 show(BudgetLease, "id", "window", "spool", "state", "granted", "used")
