@@ -42,12 +42,12 @@ def _refusing(number: str, title: str, method: str, *, code: str = "card_decline
 
 
 _KNOWN = (
-    Card(USUAL, "is accepted", "pm_card_visa"),
-    Card("5555555555554444", "is accepted (Mastercard)", "pm_card_mastercard", brand="mastercard"),
-    Card("378282246310005", "is accepted (American Express)", "pm_card_amex", brand="amex"),
-    Card("4000002760000016", "is accepted (Germany)", "pm_card_de", country="DE"),
-    Card("4000000000000077", "is accepted, money at once", "pm_card_bypassPending", is_instant=True),
-    _refusing("4000000000000002", "is declined", "pm_card_visa_chargeDeclined", decline="generic_decline"),
+    Card(USUAL, "accepted", "pm_card_visa"),
+    Card("5555555555554444", "accepted (Mastercard)", "pm_card_mastercard", brand="mastercard"),
+    Card("378282246310005", "accepted (American Express)", "pm_card_amex", brand="amex"),
+    Card("4000002760000016", "accepted (Germany)", "pm_card_de", country="DE"),
+    Card("4000000000000077", "accepted, money at once", "pm_card_bypassPending", is_instant=True),
+    _refusing("4000000000000002", "declined", "pm_card_visa_chargeDeclined", decline="generic_decline"),
     _refusing(
         "4000000000009995",
         "has too little money",
@@ -64,7 +64,7 @@ _KNOWN = (
         "pm_card_chargeDeclinedProcessingError",
         code="processing_error",
     ),
-    _refusing("4100000000000019", "is blocked as fraud", "pm_card_radarBlock", decline="fraudulent"),
+    _refusing("4100000000000019", "blocked as fraud", "pm_card_radarBlock", decline="fraudulent"),
     Card(
         "4000000000000341",
         "can be saved, then declines",
@@ -104,17 +104,17 @@ _KNOWN = (
         confirms=_ALWAYS,
         away="asks",
     ),
-    Card("4000000000005423", "is accepted, then reported as stolen", "pm_card_createIssuerFraudRecord", is_stolen=True),
-    Card("4000000000000259", "is accepted, then disputed as fraud", "pm_card_createDispute", dispute="fraudulent"),
+    Card("4000000000005423", "accepted, then reported as stolen", "pm_card_createIssuerFraudRecord", is_stolen=True),
+    Card("4000000000000259", "accepted, then disputed as fraud", "pm_card_createDispute", dispute="fraudulent"),
     Card(
         "4000000000002685",
-        "is accepted, then disputed as not received",
+        "accepted, then disputed as not received",
         "pm_card_createDisputeProductNotReceived",
         dispute="product_not_received",
     ),
-    Card("4000000000001976", "is accepted, then asked about", "pm_card_createDisputeInquiry", dispute="inquiry"),
-    Card("4000000000007726", "is accepted, refunds take a while", "pm_card_pendingRefund", refund="pending"),
-    Card("4000000000005126", "is accepted, refunds fail later", "pm_card_refundFail", refund="failed"),
+    Card("4000000000001976", "accepted, then asked about", "pm_card_createDisputeInquiry", dispute="inquiry"),
+    Card("4000000000007726", "accepted, refunds take a while", "pm_card_pendingRefund", refund="pending"),
+    Card("4000000000005126", "accepted, refunds fail later", "pm_card_refundFail", refund="failed"),
 )
 CARDS = {card.number: card for card in _KNOWN}
 _METHODS = {card.method: card.number for card in _KNOWN}

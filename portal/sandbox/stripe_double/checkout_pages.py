@@ -24,7 +24,7 @@ def _checkout(session: Body, *, problem: str = "") -> Page:
     lead = f"<p>To pay: <strong>{escape(amount)}</strong>{' plus tax' if _is_taxed(session) else ''}</p>"
     if problem:
         lead = f'<p class="bad" role="alert">{escape(problem)}</p>{lead}'
-    cards_known = [(card.number, f"{_grouped(card.number)}: {card.title}") for card in CARDS.values()]
+    cards_known = [(card.number, f"{card.title} ({_grouped(card.number)})") for card in CARDS.values()]
     fields = choice("card", "Test card", cards_known)
     if _is_taxed(session) or cast("Body", session["tax_id_collection"])["enabled"]:
         fields += choice("country", "Country", _COUNTRIES) + line("tax_id", "Tax id (a business only)")

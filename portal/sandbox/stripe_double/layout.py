@@ -15,7 +15,8 @@ _STYLE = (
     ".note{background:#fff3cd;border-radius:8px;padding:.5rem .75rem}.bad{background:#fde2e1;border-radius:8px;"
     "padding:.5rem .75rem}dl{display:grid;grid-template-columns:auto 1fr;gap:.25rem 1rem}dd{margin:0;text-align:right}"
     "table{width:100%;border-collapse:collapse;margin-bottom:1rem}td{padding:.25rem 0;border-bottom:1px solid #e6e8ec}"
-    "td:last-child{text-align:right}label{font-weight:600}"
+    "td{overflow-wrap:anywhere;padding-right:.75rem}"
+    "td:last-child{text-align:right;white-space:nowrap;overflow-wrap:normal;padding:0}label{font-weight:600}"
 )
 
 
@@ -46,7 +47,8 @@ def page(title: str, content: str, *, status: int = 200) -> Page:
     """Frame a page."""
     html = (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)} (simulated)</title>'
-        f'<meta name="viewport" content="width=device-width,initial-scale=1"><style>{_STYLE}</style></head>'
+        f'<meta name="viewport" content="width=device-width,initial-scale=1"><link rel="icon" href="data:,">'
+        f"<style>{_STYLE}</style></head>"
         f'<body><main><h1>{escape(title)}</h1><p class="note">{NOTE}</p>{content}</main></body></html>'
     )
     return Page(status, html=html)
