@@ -59,8 +59,8 @@ def read(*, charge: str, now: datetime) -> int:
     about = [About(one.id, "refund", one.charge, one.payment, one.amount_minor, one.currency) for one in found]
     topup = purchase_for(about=about[0], now=now)
     if topup is None:
-        for one in about[1:]:
-            note_foreign(about=one, now=now)
+        for other in about[1:]:
+            note_foreign(about=other, now=now)
         return len(found)
     for one in sorted(found, key=lambda seen: (seen.created_at, seen.id)):
         _take(topup, one, now)
