@@ -14,6 +14,9 @@ FORBIDDEN = (
     "drf_spectacular",
     "django.contrib.admin",
     "portal.payouts",
+    # A card is charged by the worker that notices low credit, never on a request's way.
+    "portal.billing.services.auto_topups",
+    "stripe",
 )
 SCRIPT = f"""
 import sys

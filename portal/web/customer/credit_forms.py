@@ -5,6 +5,7 @@ from typing import cast
 
 from django import forms
 from django.conf import settings
+from django.http import QueryDict
 
 from portal.billing import amount_fields
 from portal.billing.amount_fields import AmountField
@@ -54,8 +55,8 @@ class AutoTopUpForm(forms.Form):
     )
     card = forms.ChoiceField()
 
-    def __init__(self, *args: object, cards: list[CustomerCard], plan: AutoTopUp | None, **kwargs: object) -> None:
-        super().__init__(*args, initial=_auto_initial(plan), **kwargs)  # type: ignore[arg-type]  # handed on as they came
+    def __init__(self, data: QueryDict | None = None, *, cards: list[CustomerCard], plan: AutoTopUp | None) -> None:
+        super().__init__(data, initial=_auto_initial(plan))
         choices = [(card.public_id, f"{card.brand.title()} ending in {card.last4}") for card in cards]
         cast("forms.ChoiceField", self.fields["card"]).choices = choices
 
@@ -80,7 +81,7 @@ class AlertForm(forms.Form):
         help_text="One message each time it does. Empty: none.",
     )
 
-    def __init__(self, *args: object, alert: CreditAlert | None, **kwargs: object) -> None:
+    def __init__(self, data: QueryDict | None = None, *, alert: CreditAlert | None) -> None:
         is_on = alert is not None and alert.is_on
         initial = {"threshold": money.decimal_text(alert.threshold_nano)} if alert is not None and is_on else {}
-        super().__init__(*args, initial=initial, **kwargs)  # type: ignore[arg-type]  # handed on as they came
+        super().__init__(data, initial=initial)
