@@ -30,13 +30,10 @@ class Split:
 
 def split(amount_nano: int, sources: Sources) -> Split:
     """Divide a claw-back over its sources, in their order; every unit is in one part."""
-    left = amount_nano
-    taken: list[int] = []
-    for source in (sources.pending_nano, sources.reserve_nano, sources.available_nano):
-        part = min(left, max(source, 0))
-        taken.append(part)
-        left -= part
-    return Split(*taken, left)
+    pending = min(amount_nano, max(sources.pending_nano, 0))
+    reserve = min(amount_nano - pending, max(sources.reserve_nano, 0))
+    available = min(amount_nano - pending - reserve, max(sources.available_nano, 0))
+    return Split(pending, reserve, available, amount_nano - pending - reserve - available)
 
 
 def shares(amount_nano: int, lefts: Sequence[int]) -> list[int]:

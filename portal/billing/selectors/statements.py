@@ -139,8 +139,19 @@ def content(*, party: Party, period: Period, currency: str) -> Content:
         usage = tuple(UsageLine(*row[:2], *(int(value) for value in row[2:])) for row in cursor.fetchall())
         cursor.execute(_PRICES_OF[party.kind], given)
         prices = tuple(
-            PriceLine(model, int(version), at.isoformat(), *(int(value) for value in rest), scope=scope)
-            for model, version, at, *rest, scope in cursor.fetchall()
+            PriceLine(
+                model=model,
+                version=int(version),
+                effective_from=at.isoformat(),
+                requests=int(requests),
+                share_bps=int(share),
+                prompt_nano=int(prompt),
+                cached_nano=int(cached),
+                completion_nano=int(completion),
+                request_nano=int(request),
+                scope=scope,
+            )
+            for model, version, at, requests, share, prompt, cached, completion, request, scope in cursor.fetchall()
         )
         cursor.execute(_ENTRIES, given)
         entries = [

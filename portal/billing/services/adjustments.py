@@ -3,6 +3,7 @@
 A claw-back takes what has not matured first, then what is available; the rest is owed and netted from what comes.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, TypeVar
@@ -195,7 +196,7 @@ def _locked_available(provider: str, customer: str, currency: str) -> int:
     return balances.free_of(locked[available.pk])
 
 
-def _mark(rows: list[EarningMaturity] | list[ReservedEarning], amount_nano: int, ended_by: str, tx: LedgerTx) -> None:
+def _mark(rows: Sequence[_Row], amount_nano: int, ended_by: str, tx: LedgerTx) -> None:
     """Note on each row what was taken of it; one of which nothing is left has ended by the claw-back."""
     taken = clawback.shares(amount_nano, [row.left_nano for row in rows])
     for row, part in zip(rows, taken, strict=True):

@@ -62,7 +62,7 @@ def composition(*, payout: Payout) -> Composition:
     account = LedgerAccount.objects.filter(code=code).values_list("pk", flat=True).first()
     if account is None:
         return Composition(0, (), int(sent), int(fee))
-    given: dict[str, object] = {
+    given: dict[str, int | datetime | list[str]] = {
         "account": account,
         "after": _after(payout),
         "until": payout.created_at,
@@ -87,7 +87,7 @@ def matured(*, payout: Payout, limit: int = 400) -> list[EarningMaturity]:
     return list(rows.select_related("tx").order_by("-tx__effective_at", "-pk")[:limit])
 
 
-def records_of(*, provider: str, tx: str, limit: int = 500) -> list[UsagePosting]:
+def records_of(*, provider: str, tx: UUID, limit: int = 500) -> list[UsagePosting]:
     """Return the requests that one earning of the provider is made of; none where it is another's."""
     if not EarningMaturity.objects.filter(provider=provider, tx=tx).exists():
         return []

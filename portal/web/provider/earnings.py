@@ -10,7 +10,17 @@ from django.urls import path
 from portal.billing.rules import rating
 from portal.billing.rules.export import csv_text
 from portal.billing.rules.rating import Terms
-from portal.billing.selectors import adjustments, balances, earnings, prices, provider_tiers, spend, transactions
+from portal.billing.selectors import (
+    adjustments,
+    availability,
+    balances,
+    earnings,
+    price_versions,
+    prices,
+    provider_tiers,
+    spend,
+    transactions,
+)
 from portal.billing.selectors.earnings import Example
 from portal.core import clock
 from portal.core.money import decimal_text
@@ -47,6 +57,7 @@ def earnings_page(request: ProviderRequest) -> HttpResponse:
         "paid_nano": earnings.paid_out(provider=provider.public_id),
         "movements": transactions.provider_movements(provider=provider.public_id, limit=20),
         "share_bps": prices.share_at(provider_id=provider.pk, at=now),
+        "ready_nano": availability.paid_total(provider=provider.public_id),
         "is_house": provider.kind == "house",
         **daily.context(rows, view, names, groups=_GROUPS, amount="Earned"),
         "charged": earnings.totals(provider_id=provider.pk, first=view.first, last=view.last),
@@ -62,17 +73,20 @@ def earnings_page(request: ProviderRequest) -> HttpResponse:
 
 @provider_page()
 def earnings_csv(request: ProviderRequest) -> HttpResponse:
-    """Answer the same days as CSV, by day, node and model, with full precision."""
+    """Answer the same days as CSV, by day, node, model, price version and share, with full precision."""
     view = daily.read(request.GET, groups=list(_GROUPS), now=clock.now())
     provider = request.provider.pk
     rows = earnings.detail(provider_id=provider, first=view.first, last=view.last)
     models = spend.model_names({row.model_id for row in rows})
     nodes = earnings.node_names(provider_id=provider, ids={row.node_id for row in rows})
+    versions = price_versions.labels({row.price_version_id for row in rows})
     text = csv_text(
         header=[
             "day_utc",
             "node",
             "model",
+            "price",
+            "share_bps",
             "requests",
             "prompt_tokens",
             "cached_tokens",
@@ -85,6 +99,8 @@ def earnings_csv(request: ProviderRequest) -> HttpResponse:
                 row.day,
                 nodes.get(row.node_id, row.node_id),
                 models.get(row.model_id, row.model_id),
+                versions.get(row.price_version_id, ""),
+                row.share_bps,
                 row.requests,
                 row.prompt_tokens,
                 row.cached_tokens,

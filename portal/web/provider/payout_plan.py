@@ -1,5 +1,7 @@
 """Provider pages: one payout down to its requests, when payouts are made, and leaving the pool."""
 
+from uuid import UUID
+
 from django import forms
 from django.conf import settings
 from django.contrib import messages
@@ -64,7 +66,7 @@ def payout(request: ProviderRequest, payout: str) -> HttpResponse:
 
 
 @provider_page()
-def earning(request: ProviderRequest, tx_id: str) -> HttpResponse:
+def earning(request: ProviderRequest, tx_id: UUID) -> HttpResponse:
     """Show the requests that one earning is made of."""
     rows = selectors.records_of(provider=request.provider.public_id, tx=tx_id)
     if not rows:

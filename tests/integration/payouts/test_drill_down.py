@@ -81,7 +81,7 @@ def test_each_earning_leads_to_its_requests(market):
     payout = pay(DELIVERED + timedelta(hours=1))
 
     (earning,) = selectors.matured(payout=payout)
-    rows = selectors.records_of(provider=market.provider.public_id, tx=str(earning.tx_id))
+    rows = selectors.records_of(provider=market.provider.public_id, tx=earning.tx_id)
 
     assert sum(row.provider_nano for row in rows) == earning.amount_nano == 2 * SHARE * SCALE
     assert len(selectors.usage_of(rows)) == 2
@@ -91,7 +91,7 @@ def test_anothers_earning_is_not_there(market):
     earn(market, DELIVERED)
     (earning,) = selectors.matured(payout=pay(DELIVERED + timedelta(hours=1)))
 
-    assert selectors.records_of(provider="prov_other", tx=str(earning.tx_id)) == []
+    assert selectors.records_of(provider="prov_other", tx=earning.tx_id) == []
 
 
 def test_the_provider_follows_a_payout_down_to_a_request(market, world: World):
@@ -109,7 +109,7 @@ def test_the_provider_follows_a_payout_down_to_a_request(market, world: World):
     link = reverse("provider:earning", args=[earning.tx_id])
     assert ("Carried on to the next" in page, link in page) == (True, True)
     records = browser.get(link).content.decode()
-    request = selectors.records_of(provider=market.provider.public_id, tx=str(earning.tx_id))[0].request_id
+    request = selectors.records_of(provider=market.provider.public_id, tx=earning.tx_id)[0].request_id
 
     assert reverse("provider:request", args=[request]) in records
     assert world.client(world.supplier.owner).get(link).status_code == 404
