@@ -15,6 +15,8 @@ from portal.billing import locks
 from portal.billing.models import AutoTopUp, CustomerCard
 from portal.billing.rules import topups as topup_rules
 from portal.billing.selectors import cards
+from portal.billing.services import topup_guard
+from portal.core import money
 from portal.core.errors import Conflict, InvalidValue
 
 
@@ -22,6 +24,12 @@ class CardRemoved(Conflict):
     """The card is not there to be charged any more."""
 
     code = "card_removed"
+
+
+class TaxNeedsTheBuyer(Conflict):
+    """Stripe computes tax on its page alone, so nothing may be charged without it."""
+
+    code = "tax_needs_the_buyer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +45,10 @@ class AutoTerms:
 def turn_on(*, organization: Organization, terms: AutoTerms, user: User, actor: Actor, now: datetime) -> AutoTopUp:
     """Let the pool charge the card whenever credit is low; earlier refusals are forgotten.
 
-    Raises InvalidValue (naming the field), NotFound, CardRemoved, OrganizationSuspended.
+    Raises InvalidValue (naming the field), NotFound, CardRemoved, TaxNeedsTheBuyer, OrganizationSuspended.
     """
+    if settings.STRIPE_AUTOMATIC_TAX:
+        raise TaxNeedsTheBuyer("this pool has Stripe add tax on its page, which an automatic top-up does not pass")
     _require_sound(terms)
     with transaction.atomic():
         require_active(account_locks.organization(organization_id=organization.pk))
@@ -72,9 +82,12 @@ def _fill(plan: AutoTopUp, terms: AutoTerms, card: CustomerCard, user: User, now
 
 
 def _require_sound(terms: AutoTerms) -> None:
-    least, most = topup_rules.least_minor(settings.CURRENCY), topup_rules.most_minor(settings.CURRENCY)
+    least, most = topup_guard.least_minor(), topup_rules.most_minor(settings.CURRENCY)
+    step = money.purchase_step_minor(settings.CURRENCY)
     if not least <= terms.amount_minor <= most:
         raise InvalidValue(f"an amount is {least} to {most} minor units", param="amount")
+    if terms.amount_minor % step:
+        raise InvalidValue(f"an amount is a multiple of {step} minor units", param="amount")
     if not 0 < terms.threshold_minor <= most:
         raise InvalidValue(f"a threshold is 1 to {most} minor units", param="threshold")
     if not terms.amount_minor <= terms.monthly_cap_minor <= 100 * most:

@@ -58,6 +58,8 @@ def begin(*, organization_id: int, now: datetime) -> TopUp | None:
 
 def _may_begin(plan: AutoTopUp, now: datetime) -> bool:
     owner = plan.organization
+    if settings.STRIPE_AUTOMATIC_TAX:  # Stripe adds tax on its own page alone
+        return False
     if freeze.is_frozen() or not plan.is_on or plan.card is None or (plan.retry_at is not None and now < plan.retry_at):
         return False
     if owner.state != OrganizationState.ACTIVE or owner.stopped_for:

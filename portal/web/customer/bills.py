@@ -14,7 +14,7 @@ from portal.accounts.models import Role
 from portal.billing.rules import postpaid as rules
 from portal.billing.rules import topups as topup_rules
 from portal.billing.selectors import postpaid as selectors
-from portal.billing.services import postpaid, topups
+from portal.billing.services import postpaid, topup_guard, topups
 from portal.core import clock, money
 from portal.web.access import OrganizationRequest, page
 from portal.web.customer.credit import buy
@@ -56,9 +56,10 @@ def bill(request: OrganizationRequest, bill: str) -> HttpResponse:
 
 def payable(open_nano: int) -> int:
     """Return the minor units to pay at once: all that is open, within what one purchase may be."""
-    least, most = topup_rules.least_minor(settings.CURRENCY), topup_rules.most_minor(settings.CURRENCY)
+    least, most = topup_guard.least_minor(), topup_rules.most_minor(settings.CURRENCY)
+    step = money.purchase_step_minor(settings.CURRENCY)
     whole = rules.payable_minor(nano=open_nano, nano_per_minor=money.nano_per_minor(settings.CURRENCY))
-    return min(max(whole, least), most)
+    return min(max(-(-whole // step) * step, least), most)
 
 
 def _context(shown: selectors.OpenBill, form: forms.Form, amount: int, now: datetime) -> dict[str, object]:

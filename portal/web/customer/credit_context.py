@@ -30,6 +30,7 @@ def context(request: OrganizationRequest, *, now: datetime, **sent: forms.Form) 
         "runway": runway.in_words(runway.runway(balance_nano=balance.free_nano, spent_nano=spent)),
         "spent_lately": spent,
         "plan": plan,
+        "collects_tax": settings.STRIPE_AUTOMATIC_TAX,
         "auto_spent_minor": auto_topups.spent_this_month(organization_id=organization.pk, now=now) if plan else 0,
         "alert": alert,
         "cards": saved,

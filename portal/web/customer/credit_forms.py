@@ -11,6 +11,7 @@ from portal.billing import amount_fields
 from portal.billing.amount_fields import AmountField
 from portal.billing.models import AutoTopUp, CreditAlert, CustomerCard
 from portal.billing.rules import topups as rules
+from portal.billing.services import topup_guard
 from portal.core import money
 from portal.web import formats
 
@@ -35,7 +36,7 @@ class TopUpForm(forms.Form):
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # handed on as they came
-        least, most = (_shown(bound(settings.CURRENCY)) for bound in (rules.least_minor, rules.most_minor))
+        least, most = _shown(topup_guard.least_minor()), _shown(rules.most_minor(settings.CURRENCY))
         self.fields[
             "amount"
         ].help_text = f"{least} to {most}. You pay on a page of Stripe; card details never reach this pool."

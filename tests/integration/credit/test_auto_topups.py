@@ -7,9 +7,9 @@ import pytest
 from portal.accounts.services import spending
 from portal.audit.models import AuditEvent
 from portal.audit.services import SYSTEM_ACTOR
-from portal.billing.models import AutoTopUp, CustomerCard, TopUp
+from portal.billing.models import AutoTopUp, CustomerCard, LedgerTx, TopUp
 from portal.billing.services import auto_settings, auto_topups, cards, reconcile, topup_sweep, topups
-from portal.billing.services.auto_settings import AutoTerms, CardRemoved
+from portal.billing.services.auto_settings import AutoTerms, CardRemoved, TaxNeedsTheBuyer
 from portal.core import clock
 from portal.core.errors import InvalidValue, NotFound
 from portal.integrations import stripe
@@ -280,9 +280,17 @@ def test_a_payment_that_succeeds_after_all_is_credited_once(shop, low, now):
     assert (topup.state, saving.credit_minor(low)) == ("paid", balance)
 
 
-@pytest.mark.parametrize("why", ["suspended", "stopped", "off"])
-def test_nobody_is_charged_who_may_not_spend_or_said_no(shop, low, now, why):
-    if why == "suspended":
+@pytest.mark.parametrize("why", ["suspended", "stopped", "off", "taxed"])
+def test_nobody_is_charged_who_may_not_spend_or_said_no(shop, low, now, why, settings):
+    if why == "taxed":
+        settings.STRIPE_AUTOMATIC_TAX = True
+        saved = CustomerCard.objects.get()
+        terms = AutoTerms(500, 2000, 9000, saved.public_id)
+        with pytest.raises(TaxNeedsTheBuyer):
+            auto_settings.turn_on(
+                organization=low, terms=terms, user=TopUp.objects.get().created_by, actor=SYSTEM_ACTOR, now=now
+            )
+    elif why == "suspended":
         type(low).objects.filter(pk=low.pk).update(state="suspended")
     elif why == "stopped":
         spending.set_stop(organization_id=low.pk, why="dispute", actor=SYSTEM_ACTOR, now=now)
@@ -292,6 +300,16 @@ def test_nobody_is_charged_who_may_not_spend_or_said_no(shop, low, now, why):
     assert begin(low, now) is None
     assert auto_topups.begin_due(now=now) == 0
     assert saving.autos(low) == []
+
+
+# openai/codex#46608: recharged more than configured, and the spend could not be traced
+def test_a_recharge_is_exactly_what_was_set_and_names_its_purchase(shop, low, now):
+    topup = charge(low, now)
+
+    tx = LedgerTx.objects.get(kind="topup", source_id=topup.public_id)
+    assert sum(part.amount for part in tx.transfers.all()) == 2000 * saving.CENT
+    assert tx.idempotency_key == f"topup:{topup.payment_intent}"
+    assert AuditEvent.objects.filter(event="topup.paid", subject=topup.public_id).count() == 1
 
 
 def test_a_card_is_saved_only_where_the_buyer_said_so(shop, now):
