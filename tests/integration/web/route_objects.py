@@ -5,22 +5,31 @@ Add one line when you add a route with arguments; tests/integration/web/test_rou
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from uuid import UUID
 
 from portal.accounts.models import Organization
-from portal.billing.models import Postpaid
+from portal.billing.models import EarningMaturity, Postpaid
 from portal.billing.rules import periods
-from portal.billing.services import closing
+from portal.billing.services import closing, posting
 from portal.nodes.models import AgentRelease, Node
 from portal.payouts.models import BankAccount, Payout
 from portal.providers.models import Provider
 from tests.factories.accounts import ApiKeyFactory, InvitationFactory, OrganizationFactory, ProjectFactory
-from tests.factories.billing import PricedModelFactory, agreed_price, buy, price_to_come
+from tests.factories.billing import (
+    DELIVERED,
+    Market,
+    PricedModelFactory,
+    ServingNodeFactory,
+    agreed_price,
+    buy,
+    price_to_come,
+)
 from tests.factories.catalog import CatalogModelFactory
 from tests.factories.checks import CheckResultFactory
 from tests.factories.credit import BankTransferFactory, CustomerCardFactory, PostpaidBillFactory, PostpaidFactory
 from tests.factories.metering import usage_record
 from tests.factories.nodes import DeploymentFactory, EnrolmentTokenFactory, NodeFactory, NodeGuestFactory
-from tests.factories.payouts import BankAccountFactory, AdjustmentFactory, PayoutFactory, PayoutRunFactory, TopUpFactory
+from tests.factories.payouts import AdjustmentFactory, BankAccountFactory, PayoutFactory, PayoutRunFactory, TopUpFactory
 from tests.factories.providers import ProviderFactory
 from tests.factories.releases import AgentReleaseFactory
 from tests.factories.returns import DisputeFactory, FraudWarningFactory, RefundFactory, RelatedPairFactory
@@ -68,6 +77,16 @@ def _closed_month() -> str:
 def _bank_account(world: World) -> BankAccount:
     """A provider has one set of bank details at most."""
     return BankAccount.objects.filter(provider=world.provider).first() or BankAccountFactory(provider=world.provider)
+
+
+def _earning(team: Team) -> UUID:
+    """A request that a node of the team has earned by."""
+    provider = _provider(team)
+    provider.is_identified = True
+    provider.save()
+    Market(node=ServingNodeFactory(provider=provider)).serve()
+    posting.post_usage(now=DELIVERED)
+    return EarningMaturity.objects.filter(provider=provider.public_id).latest("pk").tx_id
 
 
 def _release() -> AgentRelease:
@@ -150,7 +169,7 @@ OBJECTS: dict[str, Maker] = {
     "provider:payout": lambda world, team: {
         "payout": PayoutFactory(provider=_provider(team), state="canceled").public_id
     },
-    "provider:earning": lambda world, team: {"tx_id": buy(team.organization, amount=1, key="earning").pk},
+    "provider:earning": lambda world, team: {"tx_id": _earning(team)},
     "operators:bank-account": lambda world, team: {"bank_account": _bank_account(world).public_id},
     "operators:bank-transfer-act": lambda world, team: {"payout": _payout(world).public_id},
     "operators:payout-account": lambda world, team: {"provider": world.provider.public_id},
