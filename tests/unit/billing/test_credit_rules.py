@@ -4,9 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from portal.billing.rules import auto_topups, confirming, incoming, postpaid, runway
+from portal.billing.rules import auto_topups, confirming, incoming, postpaid, rating, runway
 from portal.billing.rules.auto_topups import Refused
 from portal.billing.rules.incoming import Owed
+from portal.web import formats
 
 NOW = datetime(2026, 11, 2, tzinfo=UTC)
 
@@ -107,3 +108,16 @@ def test_how_many_stand_for_a_booking_by_hand(amount, approvers, second_from, pe
     found = confirming.people_needed(amount_minor=amount, approvers=approvers, second_from_minor=second_from)
 
     assert found == people
+
+
+# langfuse/langfuse#1041: requests that cost less than a cent were each rounded to nothing
+def test_tiny_requests_add_up_to_what_they_cost():
+    price = rating.Terms(
+        prompt_nano_per_mtok=200_000_000, cached_nano_per_mtok=50_000_000, completion_nano_per_mtok=800_000_000
+    )
+
+    each = rating.charge_nano(price=price, prompt=3, cached=0, completion=1)
+
+    assert each == 1_400
+    assert formats.money(each, currency="usd") == "$0.00"
+    assert formats.money(sum(each for _ in range(1_000_000)), currency="usd") == "$1.40"
