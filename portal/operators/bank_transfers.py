@@ -175,6 +175,6 @@ def bank_account(request: OperatorRequest, bank_account: str) -> HttpResponse:
 urlpatterns = [
     path("bank-transfers/", transfers, name="bank-transfers"),
     path("bank-transfers/file/", bank_file, name="bank-transfers-file"),
-    path("bank-transfers/<str:payout>/", act, name="bank-transfer-act"),
+    path("bank-transfers/<str:payout>/", act, name="payout-transfer-act"),
     path("bank-accounts/<str:bank_account>/", bank_account, name="bank-account"),
 ]

@@ -171,7 +171,7 @@ OBJECTS: dict[str, Maker] = {
     },
     "provider:earning": lambda world, team: {"tx_id": _earning(team)},
     "operators:bank-account": lambda world, team: {"bank_account": _bank_account(world).public_id},
-    "operators:bank-transfer-act": lambda world, team: {"payout": _payout(world).public_id},
+    "operators:payout-transfer-act": lambda world, team: {"payout": _payout(world).public_id},
     "operators:payout-account": lambda world, team: {"provider": world.provider.public_id},
     "operators:payout": lambda world, team: {"payout": _payout(world).public_id},
     "operators:payout-act": lambda world, team: {"payout": _payout(world).public_id},
