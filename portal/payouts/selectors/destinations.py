@@ -13,7 +13,9 @@ from portal.payouts.models import (
     BankAccountState,
     DestinationChange,
     Payout,
+    PayoutAccount,
     PayoutState,
+    Rail,
 )
 from portal.payouts.rules.reasons import CHANGE_HOLD
 from portal.providers.models import Provider
@@ -84,6 +86,13 @@ def same_account(*, row: BankAccount, limit: int = 20) -> QuerySet[BankAccount]:
     """Return other providers' rows that name the same account."""
     rows = BankAccount.objects.select_related("provider").filter(fingerprint=row.fingerprint)
     return rows.exclude(provider=row.provider_id).order_by("given_at", "pk")[:limit]
+
+
+def is_current(*, payout: Payout) -> bool:
+    """Tell whether the payout still goes where its provider is paid now."""
+    if payout.rail == Rail.MANUAL:
+        return BankAccount.objects.filter(public_id=payout.destination, state=BankAccountState.VERIFIED).exists()
+    return PayoutAccount.objects.filter(provider=payout.provider, stripe_account=payout.destination).exists()
 
 
 def to_resume(*, now: datetime, limit: int = 200) -> list[int]:

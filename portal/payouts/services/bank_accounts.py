@@ -159,7 +159,9 @@ def _end_current(provider: Provider, state: BankAccountState, now: datetime) -> 
 
 
 def _decide(public_id: str, state: BankAccountState, reason: str, actor: Actor, now: datetime) -> BankAccount:
+    found = selectors.bank_account(public_id)
     with transaction.atomic():
+        provider_locks.provider(found.provider.public_id)
         row = locks.bank_account(public_id)
         if row.state not in CURRENT_STATES:
             raise BankAccountMissing(f"these bank details are {row.get_state_display().lower()}", param="bank_account")

@@ -73,15 +73,17 @@ def require_no_hold(*, provider: Provider, now: datetime) -> None:
 
 
 def resume_held(*, now: datetime) -> int:
-    """Let payouts go on whose pause is over; they need their approvals again. Return how many."""
+    """Let payouts go on whose pause is over; they need their approvals again. Return how many.
+
+    One whose destination is no longer the provider's is canceled, and its money is available again.
+    """
     resumed = 0
     for payout_id in selectors.to_resume(now=now):
         with transaction.atomic():
             payout = locks.payout(payout_id)
             is_due = selectors.held_until(provider=payout.provider, now=now) is None
             if payout.state == PayoutState.HELD and is_due:
-                moves.move(payout, PayoutState.RESERVED, reason="the pause is over", actor=SYSTEM_ACTOR, now=now)
-                PayoutApproval.objects.filter(payout=payout).delete()
+                _let_go_on(payout, now)
                 resumed += 1
     return resumed
 
@@ -93,6 +95,15 @@ def hold_if_changed(*, payout: Payout, now: datetime) -> bool:
         reason = f"{reasons.CHANGE_HOLD}: it rests until {_moment(until)}"
         moves.move(payout, PayoutState.HELD, reason=reason, actor=SYSTEM_ACTOR, now=now)
     return until is not None
+
+
+def _let_go_on(payout: Payout, now: datetime) -> None:
+    if selectors.is_current(payout=payout):
+        moves.move(payout, PayoutState.RESERVED, reason="the pause is over", actor=SYSTEM_ACTOR, now=now)
+        PayoutApproval.objects.filter(payout=payout).delete()
+        return
+    moves.move(payout, PayoutState.CANCELED, reason="the account is another one now", actor=SYSTEM_ACTOR, now=now)
+    moves.post_released(payout, actor=SYSTEM_ACTOR, now=now)
 
 
 def _hold_open(provider: Provider, until: datetime, now: datetime) -> None:

@@ -11,6 +11,8 @@ from django.urls import path
 from portal.accounts.models import Role
 from portal.core import clock
 from portal.core.errors import DomainError
+from portal.payouts.errors import SecondFactorNeeded
+from portal.payouts.services import identity
 from portal.providers.models import Provider, ProviderState
 from portal.providers.selectors import agreements
 from portal.providers.selectors.providers import provider_of
@@ -18,6 +20,7 @@ from portal.providers.services import agreements as agreement_services
 from portal.providers.services import profile as services
 from portal.web.access import OrganizationRequest, ProviderRequest, page, provider_page
 from portal.web.countries import COUNTRIES
+from portal.web.second_factor import confirmed_at, lead_to_it
 
 
 class ProfileForm(forms.Form):
@@ -37,6 +40,8 @@ def profile(request: OrganizationRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         try:
             _save(request, provider, form, now)
+        except SecondFactorNeeded:
+            return lead_to_it(request, back=request.path) or redirect("provider:profile")
         except DomainError as error:
             form.add_error(error.param if error.param in form.fields else None, error.sentences)
         else:
@@ -94,7 +99,8 @@ def _save(request: OrganizationRequest, provider: Provider | None, form: Profile
     if provider is None:
         services.create_provider(organization=request.organization, profile=given, actor=request.actor, now=now)
     else:
-        services.update_profile(provider_id=provider.public_id, profile=given, actor=request.actor, now=now)
+        who = identity.Who(actor=request.actor, confirmed_at=confirmed_at(request))
+        identity.change_profile(provider_id=provider.public_id, given=given, who=who, now=now)
 
 
 def _standing(provider: Provider | None, now: datetime) -> dict[str, object]:

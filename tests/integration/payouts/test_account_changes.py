@@ -12,9 +12,11 @@ from portal.notifications.models import Message
 from portal.notifications.rendering import render
 from portal.payouts.errors import DestinationHeld, PayoutNotSendable, PayoutOpenToAccount, SecondFactorNeeded
 from portal.payouts.models import DestinationChange, Payout, PayoutAccount
-from portal.payouts.services import accounts, approvals, destinations, drafts, sending
+from portal.payouts.services import accounts, approvals, destinations, drafts, identity, sending
 from portal.providers.models import Provider
+from portal.providers.services.profile import Profile
 from tests.factories.accounts import MembershipFactory, UserFactory
+from tests.factories.billing import EarningProviderFactory
 from tests.factories.payouts import balance_of
 
 pytestmark = pytest.mark.django_db
@@ -266,3 +268,68 @@ def test_an_operator_may_accept_the_other_currency(shop, now):
 
     assert (row.state, row.currency) == ("active", "eur")
     assert AuditEvent.objects.filter(event="payout_account.currency_accepted").count() == 1
+
+
+def rename(provider, now, *, confirmed_at, **fields):
+    """Change the profile as the person at the page would."""
+    given = Profile(**({"legal_name": "Supplier AG", "contact_email": "ops@example.com", "country": "DE"} | fields))
+    who = identity.Who(actor=THIEF, confirmed_at=confirmed_at)
+    return identity.change_profile(provider_id=provider.public_id, given=given, who=who, now=now)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"legal_name": "Thief Ltd"}, {"country": "FR"}, {"contact_email": "thief@example.net"}]
+)
+def test_a_profile_that_money_goes_by_needs_the_second_factor(shop, now, fields):
+    provider = shop.provider(earned_minor=0, now=now)
+    Provider.objects.filter(pk=provider.pk).update(legal_name="Supplier AG")
+
+    with pytest.raises(SecondFactorNeeded):
+        rename(provider, now, confirmed_at=None, **fields)
+
+    provider.refresh_from_db()
+    assert (provider.legal_name, provider.country, provider.contact_email) == ("Supplier AG", "DE", "ops@example.com")
+
+
+@pytest.mark.parametrize(
+    ("fields", "rests"),
+    [({"legal_name": "New AG"}, True), ({"country": "FR"}, True), ({"contact_email": "new@example.net"}, False)],
+)
+def test_old_and_new_hear_of_a_changed_profile(shop, now, fields, rests):
+    provider = shop.provider(earned_minor=0, now=now)
+    Provider.objects.filter(pk=provider.pk).update(legal_name="Supplier AG")
+    Message.objects.all().delete()
+
+    rename(provider, now, confirmed_at=now, **fields)
+
+    row = DestinationChange.objects.get(kind="profile")
+    assert (row.after, row.holds_until is not None) == (next(iter(fields.values())), rests)
+    assert told() == {"ops@example.com", fields.get("contact_email", "ops@example.com")}
+
+
+def test_a_profile_that_no_money_goes_by_is_changed_freely(now):
+    provider = EarningProviderFactory()
+
+    assert rename(provider, now, confirmed_at=None, legal_name="New AG").legal_name == "New AG"
+    assert DestinationChange.objects.count() == 0
+
+
+def test_saving_the_same_profile_is_no_change(shop, now):
+    provider = shop.provider(earned_minor=0, now=now)
+
+    rename(provider, now, confirmed_at=None, legal_name=provider.legal_name)
+
+    assert DestinationChange.objects.filter(kind="profile").count() == 0
+
+
+def test_a_held_payout_to_an_account_that_is_gone_is_canceled(shop, now):
+    provider = shop.provider(earned_minor=2550, now=now)
+    payout = shop.approved(provider, now=now)
+    shop.double.control("account/bank", account=payout.destination, bank="DE00 new")
+    accounts.refresh(provider_id=provider.public_id, now=now)
+    PayoutAccount.objects.update(stripe_account="acct_another")
+
+    assert destinations.resume_held(now=now + HOLD) == 1
+
+    payout.refresh_from_db()
+    assert (payout.state, balance_of("provider_available", provider.public_id)) == ("canceled", 25_500_000_000)
