@@ -26,6 +26,11 @@ def versions(ids: set[int]) -> dict[int, PriceVersion]:
     return PriceVersion.objects.in_bulk(ids)
 
 
+def labels(ids: set[int]) -> dict[int, str]:
+    """Return by id how these versions are named."""
+    return {pk: label_of(version) for pk, version in versions(ids).items()}
+
+
 def scope_of(version: PriceVersion) -> str:
     """Return `public`, `private` (a provider's, on private nodes) or `own` (agreed with one organization)."""
     if version.provider_id is not None:

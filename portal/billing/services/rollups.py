@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date
-from typing import TypeVar
 
 from django.db import connection
 
@@ -37,7 +36,7 @@ ON CONFLICT (provider_id, day, node_id, model_id, price_version_id, share_bps, n
 
 _SpendKey = tuple[date, int, int, int, int]
 _EarningKey = tuple[date, int, int, int, int, int, str]
-_Key = TypeVar("_Key", _SpendKey, _EarningKey)
+_Row = tuple[date | int | str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +62,8 @@ def add(counted: Iterable[Counted]) -> None:
         share = 0 if item.is_withheld else row.share_bps
         served = (day, row.provider_id, row.node_id, row.model_id, row.price_version_id, share, row.node_class)
         _sum(earning[served], [*used, item.earned_nano])
-    _store(_SPEND, spend)
-    _store(_EARNING, earning)
+    _store(_SPEND, [(*key, *sums) for key, sums in sorted(spend.items())])
+    _store(_EARNING, [(*key, *sums) for key, sums in sorted(earning.items())])
 
 
 def _sum(into: list[int], values: list[int]) -> None:
@@ -72,8 +71,8 @@ def _sum(into: list[int], values: list[int]) -> None:
         into[position] += value
 
 
-def _store(statement: str, sums: dict[_Key, list[int]]) -> None:
+def _store(statement: str, rows: list[_Row]) -> None:
     """Write in key order, so that two posters that meet in several rows wait for each other and never deadlock."""
-    if sums:
+    if rows:
         with connection.cursor() as cursor:
-            cursor.executemany(statement, [(*key, *sums[key]) for key in sorted(sums)])
+            cursor.executemany(statement, rows)

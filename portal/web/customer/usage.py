@@ -26,8 +26,7 @@ def usage(request: OrganizationRequest) -> HttpResponse:
     names = _names(request, view.group, daily.group_ids(rows))
     latest = list(spend.latest_requests(organization_id=request.organization.pk))
     models = spend.model_names({record.model_id for record in latest})
-    known = price_versions.versions({record.price_version_id for record in latest})
-    labels = {pk: price_versions.label_of(version) for pk, version in known.items()}
+    labels = price_versions.labels({record.price_version_id for record in latest})
     context = {
         **daily.context(rows, view, names, groups=_GROUPS, amount="Charged"),
         "requests": [
@@ -40,17 +39,19 @@ def usage(request: OrganizationRequest) -> HttpResponse:
 
 @page(side="customer")
 def usage_csv(request: OrganizationRequest) -> HttpResponse:
-    """Answer the same days as CSV, by day, model and key, with full precision."""
+    """Answer the same days as CSV, by day, model, key and price version, with full precision."""
     view = daily.read(request.GET, groups=list(_GROUPS), now=clock.now())
     organization = request.organization.pk
     rows = spend.detail(organization_id=organization, first=view.first, last=view.last)
     models = spend.model_names({row.model_id for row in rows})
     keys = spend.key_names(organization_id=organization, ids={row.api_key_id for row in rows})
+    prices = price_versions.labels({row.price_version_id for row in rows})
     text = csv_text(
         header=[
             "day_utc",
             "model",
             "key",
+            "price",
             "requests",
             "prompt_tokens",
             "cached_tokens",
@@ -62,6 +63,7 @@ def usage_csv(request: OrganizationRequest) -> HttpResponse:
                 row.day,
                 models.get(row.model_id, row.model_id),
                 keys.get(row.api_key_id, row.api_key_id),
+                prices.get(row.price_version_id, ""),
                 row.requests,
                 row.prompt_tokens,
                 row.cached_tokens,

@@ -57,8 +57,8 @@ def test_usage_is_exported_with_full_precision(world, market):
 
     assert answer["content-type"] == "text/csv; charset=utf-8"
     assert answer.content.decode().splitlines() == [
-        "day_utc,model,key,requests,prompt_tokens,cached_tokens,completion_tokens,cost_usd",
-        f"2026-11-02,{market.model.public_id},{market.key.name},3,3000,0,1500,0.0018",
+        "day_utc,model,key,price,requests,prompt_tokens,cached_tokens,completion_tokens,cost_usd",
+        f"2026-11-02,{market.model.public_id},{market.key.name},v1,3,3000,0,1500,0.0018",
     ]
 
 
@@ -86,7 +86,7 @@ def test_a_spreadsheet_runs_nothing_of_an_export(world, market):
     answer = world.client(world.supplier.reader).get("/provider/earnings.csv")
 
     assert answer.content.decode().splitlines()[1] == (
-        f"2026-11-02,'=rack(1),{market.model.public_id},3,3000,0,1500,0.0018,0.00144"
+        f"2026-11-02,'=rack(1),{market.model.public_id},v1,8000,3,3000,0,1500,0.0018,0.00144"
     )
 
 
