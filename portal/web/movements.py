@@ -35,6 +35,7 @@ _WORDS = {
     "held_released": "Held earnings released",
     "held_expired": "Held earnings forfeited",
     "payout_paid_by_bank": "Paid out by bank transfer",
+    "input_vat": "Input VAT",
     "payout_vat": "VAT on top of a payout",
     "payout_vat_returned": "VAT of a payout returned",
     "bank_payout_returned": "Bank transfer returned, amount available again",

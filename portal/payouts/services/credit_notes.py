@@ -27,15 +27,13 @@ def correct(*, payout: Payout, total_minor: int, now: datetime) -> CreditNote | 
     note = CreditNote.objects.filter(payout=payout, corrects=None).first()
     if note is None:
         return None
-    parts = (
+    gross, vat_part = (
         tax_rules.part_of(whole, part=total_minor, whole=payout.amount_minor)
-        for whole in (note.net_minor, note.vat_minor)
+        for whole in (note.gross_minor, note.vat_minor)
     )
-    earlier = CreditNote.objects.filter(corrects=note)
-    net, vat = (
-        -part - sum(getattr(row, name) for row in earlier)
-        for part, name in zip(parts, ("net_minor", "vat_minor"), strict=True)
-    )
+    earlier = list(CreditNote.objects.filter(corrects=note))
+    net = vat_part - gross - sum(row.net_minor for row in earlier)
+    vat = -vat_part - sum(row.vat_minor for row in earlier)
     if not net and not vat:
         return None
     key = f"correction:{payout.public_id}:{total_minor}"

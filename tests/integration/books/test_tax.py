@@ -130,8 +130,8 @@ def test_what_comes_back_is_corrected_in_parts_that_add_up(shop, now):
 
     note, *corrections = CreditNote.objects.order_by("sequence")
     assert [(one.corrects, one.net_minor, one.vat_minor) for one in corrections] == [
-        (note, -2800, -532),
-        (note, -7200, -1368),
+        (note, -2801, -532),
+        (note, -7199, -1368),
     ]
     assert corrections[0].content["corrects"] == note.number
     assert balances_of(provider) == (10_000 * MINOR, 0, 0)
