@@ -75,3 +75,17 @@ def test_a_refund_that_takes_its_time_ends_well(till):
     till.double.control("refund/end", refund=made.id)
 
     assert (till.door.refund(refund=made.id).status, till.balance()) == ("succeeded", 1000 + 2398 - 500)
+
+
+@pytest.mark.parametrize(("currency", "amount"), [("jpy", 500), ("kwd", 5000)])
+def test_a_refund_is_in_the_currencys_own_smallest_unit(till, currency, amount):
+    till.double.control("fund", amount=10_000, currency=currency)
+    opened = till.open(amount=amount, currency=currency)
+    till.press(opened.url, "pay")
+    paid = till.door.checkout(session=opened.id)
+    order = RefundOrder("refund_1", "org_1", paid.charge, amount, currency)
+
+    made = till.door.create_refund(key="r", order=order)
+
+    assert (made.amount_minor, made.currency) == (amount, currency)
+    assert till.balance(currency=currency) == 10_000 - paid.fee_minor
