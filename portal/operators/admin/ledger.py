@@ -12,8 +12,11 @@ from portal.billing.models import (
     LedgerTx,
     PriceEnd,
     PriceVersion,
+    ProviderAdjustment,
+    ReservedEarning,
     ShareVersion,
     Statement,
+    TierPin,
     TierMembership,
     TopUp,
     UsagePosting,
@@ -26,6 +29,9 @@ show(LedgerTx, "id", "kind", "idempotency_key", "effective_at", "actor", search=
 show(LedgerTransfer, "tx", "seq", "debit_account", "credit_account", "amount", search=("tx__idempotency_key",))
 show(UsagePosting, "request_id", "attempt", "opened_on", "tx", "charge_nano", search=("request_id",))
 show(EarningMaturity, "provider", "amount_nano", "matures_at", "matured_tx", search=("provider",))
+show(ReservedEarning, "provider", "amount_nano", "clawed_nano", "release_at", "released_tx", search=("provider",))
+show(TierPin, "provider", "tier", "reason", "pinned_by", "pinned_at")
+show(ProviderAdjustment, "public_id", "provider", "kind", "reason", "amount_nano", "state", search=("public_id",))
 show(PriceVersion, "model", "version", "effective_from", "prompt_nano_per_mtok", "completion_nano_per_mtok")
 show(PriceEnd, "version", "at", "reason", "created_by")
 show(ShareVersion, "provider", "tier", "share_bps", "effective_from", "created_by")
