@@ -52,7 +52,13 @@ def liabilities() -> Liabilities:
 
 
 _CUSTOMER = (Kind.CUSTOMER_CREDIT, Kind.PROMO_CREDIT)
-_PROVIDER = (Kind.PROVIDER_PENDING, Kind.PROVIDER_AVAILABLE, Kind.PAYOUT_CLEARING, Kind.PROVIDER_HELD)
+_PROVIDER = (
+    Kind.PROVIDER_PENDING,
+    Kind.PROVIDER_RESERVE,
+    Kind.PROVIDER_AVAILABLE,
+    Kind.PAYOUT_CLEARING,
+    Kind.PROVIDER_HELD,
+)
 
 
 def _by_day(rows: Iterable[tuple[date, int]]) -> dict[date, int]:
