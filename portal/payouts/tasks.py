@@ -114,6 +114,8 @@ def resume_held(**_: object) -> None:
 BEAT = {
     "payouts.resume_held": 300,
     "payouts.run": 60,
+    "payouts.check_runs": 60,
+    "payouts.sweep_reversals": 300,
     "payouts.refresh_accounts": 600,
     "payouts.sync_stripe_books": 3600,
     "payouts.check_ledger": 86_400,
