@@ -1,4 +1,4 @@
-"""Keeps small secrets unreadable at rest, with keys made from SECRET_KEY; SECRET_KEY_FALLBACKS still open older ones."""
+"""Keeps small secrets unreadable at rest by keys made from SECRET_KEY; SECRET_KEY_FALLBACKS still open older ones."""
 
 import base64
 import hashlib

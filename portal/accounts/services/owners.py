@@ -11,7 +11,7 @@ from portal.notifications import services as notifications
 _DIGEST = 16
 
 
-def tell_owners(  # noqa: PLR0913  these are the parts of one message and who else reads it
+def tell_owners(
     *,
     organization: Organization,
     key: str,

@@ -14,7 +14,7 @@ def account_of(*, provider: Provider) -> PayoutAccount | None:
 
 
 def provider_of_account(stripe_account: str) -> str:
-    """Return the public id of the provider whose Stripe account this is, or was when it was paid; else an empty text."""
+    """Return the public id of the provider whose Stripe account this is, or was when it was paid; else empty."""
     if not stripe_account:
         return ""
     linked = PayoutAccount.objects.filter(stripe_account=stripe_account)

@@ -63,7 +63,7 @@ def start_onboarding(
 
 
 def require_payable(*, provider: Provider) -> None:
-    """Refuse those whom this pool cannot pay, before they give any details. Raises CountryNotPayable, HouseIsNotPaid."""
+    """Refuse whom this pool cannot pay, before details are given. Raises CountryNotPayable, HouseIsNotPaid."""
     if provider.kind == ProviderKind.HOUSE:
         raise HouseIsNotPaid("house nodes have no payout")
     if settings.PAYOUT_COUNTRIES and provider.country not in settings.PAYOUT_COUNTRIES:

@@ -97,7 +97,8 @@ def _to_form(request: ProviderRequest) -> HttpResponse:
             now=clock.now(),
         )
     except PaymentError as error:
-        messages.error(request, f"Stripe could not open the form ({error.stripe_code or error.code}): {error.message}")
+        code = error.stripe_code or error.code
+        messages.error(request, f"Stripe could not open the form ({code}): {error.sentences}")
         return redirect("provider:payouts")
     return HttpResponseRedirect(url)
 

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from django import forms
 from django.contrib import messages
-from django.http import HttpResponse
+from django.http import HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import path
 
@@ -32,7 +32,7 @@ class ProfileForm(forms.Form):
 
 
 @page(side="provider", post_role=Role.ADMIN)
-def profile(request: OrganizationRequest) -> HttpResponse:
+def profile(request: OrganizationRequest) -> HttpResponseBase:
     """Show and change the profile; the first save makes the organization a provider."""
     now = clock.now()
     provider = provider_of(organization=request.organization)
