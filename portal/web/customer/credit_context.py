@@ -9,6 +9,7 @@ from portal.accounts.models import Role
 from portal.accounts.rules import roles
 from portal.billing.rules import runway
 from portal.billing.selectors import auto_topups, balances, cards, grants, postpaid, spend_pace, topups, transactions
+from portal.web import formats
 from portal.web.access import OrganizationRequest
 from portal.web.customer.credit_forms import AlertForm, AutoTopUpForm, TopUpForm, new_key
 
@@ -18,6 +19,7 @@ def context(request: OrganizationRequest, *, now: datetime, **sent: forms.Form) 
     organization = request.organization
     balance = balances.customer_balance(organization=organization.public_id)
     spent = spend_pace.spent_lately(organization_id=organization.pk, now=now)
+    lasts = runway.runway(balance_nano=balance.free_nano, spent_nano=spent)
     saved, plan = cards.cards_of(organization=organization), auto_topups.plan_of(organization=organization)
     alert = auto_topups.alert_of(organization=organization)
     return {
@@ -27,7 +29,7 @@ def context(request: OrganizationRequest, *, now: datetime, **sent: forms.Form) 
         "currency": settings.CURRENCY.upper(),
         "terms_url": settings.TERMS_URL,
         "balance": balance,
-        "runway": runway.in_words(runway.runway(balance_nano=balance.free_nano, spent_nano=spent)),
+        "runway": runway.in_words(lasts) if lasts is not None else formats.UNKNOWN,
         "spent_lately": spent,
         "plan": plan,
         "collects_tax": settings.STRIPE_AUTOMATIC_TAX,
