@@ -20,6 +20,8 @@ from portal.operators.access import OperatorRequest, operator_page
 from portal.payouts.selectors import stripe_books as selectors
 from portal.payouts.services import stripe_books
 
+_SHOWN = 200
+
 
 class BookingForm(forms.Form):
     """What an unexplained line is."""
@@ -44,7 +46,8 @@ def stripe_books_page(request: OperatorRequest) -> HttpResponse:
     context = {
         "unmatched": selectors.unmatched(),
         "gaps": [
-            (gap, ledger_sources.link(source_type=gap.source_type, source_id=gap.source_id)) for gap in selectors.gaps()
+            (gap, ledger_sources.link(source_type=gap.source_type, source_id=gap.source_id))
+            for gap in selectors.gaps(limit=_SHOWN)
         ],
         "lines": lines,
         "wanted": wanted,

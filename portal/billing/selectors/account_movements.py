@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.db import connection
 
-from portal.billing.models import LedgerAccount
+from portal.billing.models import LedgerAccount, LedgerTx
 from portal.billing.rules import accounts as chart
 from portal.billing.selectors import sums
 
@@ -62,7 +62,10 @@ _SIDE = """
         AND (part.effective_at, part.id) {compare} (%(at)s, %(id)s) {only}
     ORDER BY part.effective_at {order}, part.id {order} LIMIT %(limit)s
 """
+# Of a kind that is everywhere the next movements are near; of a rare one they are found from its transactions.
 _ONLY_KIND = " AND EXISTS (SELECT 1 FROM billing_ledgertx tx WHERE tx.id = part.tx_id AND tx.kind = %(kind)s)"
+_ONLY_RARE_KIND = " AND part.tx_id = ANY(ARRAY(SELECT tx.id FROM billing_ledgertx tx WHERE tx.kind = %(kind)s))"
+_RARE = 20_000
 _ONLY_OWNER = " AND part.{other}_account_id IN (SELECT id FROM billing_ledgeraccount WHERE owner = %(owner)s)"
 _PAGE = """
     SELECT part.id, part.effective_at, tx.created_at, tx.id, tx.kind, tx.source_type, tx.source_id, tx.note,
@@ -97,8 +100,9 @@ def oldest(*, account: LedgerAccount, asked: Asked) -> Iterator[Movement]:
 def _fetch(account: LedgerAccount, asked: Asked, place: Place, *, is_backward: bool, limit: int) -> list[Movement]:
     order, compare = ("DESC", "<") if is_backward else ("ASC", ">")
     sides = {}
+    only_kind = _only(asked.kind)
     for mine, other in (("debit", "credit"), ("credit", "debit")):
-        only = (_ONLY_KIND if asked.kind else "") + (_ONLY_OWNER.format(other=other) if asked.owner else "")
+        only = only_kind + (_ONLY_OWNER.format(other=other) if asked.owner else "")
         sign = "" if (mine == "debit") == account.is_debit_normal else "-"
         sides[f"{mine}s"] = _SIDE.format(mine=mine, other=other, sign=sign, only=only, order=order, compare=compare)
     given: dict[str, int | str | datetime] = {
@@ -114,6 +118,13 @@ def _fetch(account: LedgerAccount, asked: Asked, place: Place, *, is_backward: b
     with connection.cursor() as cursor:
         cursor.execute(_PAGE.format(**sides, order=order), given)
         return [Movement(*row[:9], *(int(nano) for nano in row[9:])) for row in cursor.fetchall()]
+
+
+def _only(kind: str) -> str:
+    if not kind:
+        return ""
+    some = LedgerTx.objects.filter(kind=kind).order_by()[: _RARE + 1]
+    return _ONLY_RARE_KIND if some.count() <= _RARE else _ONLY_KIND
 
 
 def _balance_before(account: LedgerAccount, place: Place) -> int:

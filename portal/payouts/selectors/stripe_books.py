@@ -40,7 +40,7 @@ _SOURCES = """
         GROUP BY 1, 2
     ) ours USING (source_type, source_id)
     WHERE coalesce(theirs.net, 0) * %(nano)s <> coalesce(ours.net, 0)
-    ORDER BY 1, 2
+    ORDER BY 5, 1, 2 LIMIT %(limit)s
 """
 
 
@@ -71,10 +71,10 @@ def booked(*, limit: int = 50) -> QuerySet[StripeMovement]:
     return rows.order_by("-moved_at", "-id")[:limit]
 
 
-def gaps() -> list[Gap]:
-    """Return every source whose sum at Stripe is not its sum in the ledger."""
+def gaps(*, limit: int | None = None) -> list[Gap]:
+    """Return every source (or the first ones) whose sum at Stripe is not its sum in the ledger, oldest first."""
     bank = LedgerAccount.objects.filter(kind=Kind.STRIPE_BALANCE).first()
-    given = {"bank": bank.pk if bank else 0, "nano": money.nano_per_minor(settings.CURRENCY)}
+    given = {"bank": bank.pk if bank else 0, "nano": money.nano_per_minor(settings.CURRENCY), "limit": limit}
     with connection.cursor() as cursor:
         cursor.execute(_SOURCES, given)
         return [Gap(kind, name, int(theirs), int(ours), at) for kind, name, theirs, ours, at in cursor.fetchall()]
