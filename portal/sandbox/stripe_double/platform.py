@@ -76,18 +76,22 @@ def _settings(store: Store) -> Body:
 
 
 def register(store: Store, endpoints: Mapping[str, Endpoint]) -> None:
-    """Put the endpoints that this stand-in serves into its lists, unless they are there."""
+    """Put the endpoints that this stand-in serves into its lists; one from an earlier run gets its new address."""
     for name, endpoint in sorted(endpoints.items()):
-        if store.find(store.meta(f"endpoint:{name}")) is None:
-            kind, body = (
-                _thin(store, endpoint) if name == THIN else _snapshot(store, endpoint, is_connect=name == CONNECT)
-            )
-            store.put(kind, body)
-            store.set_meta(f"endpoint:{name}", str(body["id"]))
+        kept = store.find(store.meta(f"endpoint:{name}"))
+        if kept is None:
+            is_connect = name == CONNECT
+            kept = _thin(store, endpoint) if name == THIN else _snapshot(store, endpoint, is_connect=is_connect)
+        if name == THIN:
+            kept["webhook_endpoint"] = {"url": endpoint.url}
+        else:
+            kept["url"] = endpoint.url
+        store.put(str(kept["object"]), kept)
+        store.set_meta(f"endpoint:{name}", str(kept["id"]))
 
 
-def _snapshot(store: Store, endpoint: Endpoint, *, is_connect: bool) -> tuple[str, Body]:
-    return "webhook_endpoint", {
+def _snapshot(store: Store, endpoint: Endpoint, *, is_connect: bool) -> Body:
+    return {
         "id": store.new_id("we"),
         "object": "webhook_endpoint",
         "api_version": API_VERSION,
@@ -102,8 +106,8 @@ def _snapshot(store: Store, endpoint: Endpoint, *, is_connect: bool) -> tuple[st
     }
 
 
-def _thin(store: Store, endpoint: Endpoint) -> tuple[str, Body]:
-    return "v2.core.event_destination", {
+def _thin(store: Store, endpoint: Endpoint) -> Body:
+    return {
         "id": store.new_id("ed"),
         "object": "v2.core.event_destination",
         "created": iso(store.now()),

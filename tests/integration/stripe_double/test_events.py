@@ -3,6 +3,8 @@
 from datetime import UTC, datetime, timedelta
 
 from portal.sandbox.stripe_double.events import emit, emit_thin
+from portal.sandbox.stripe_double.hooks import Endpoint
+from portal.sandbox.stripe_double.server import Options, StripeDouble
 from tests.integration.stripe_double.conftest import ALWAYS
 
 DAY_S = 86_400
@@ -105,3 +107,13 @@ def test_lists_begin_at_the_moment_that_was_asked_for(till):
 
     assert [one.id for one in till.door.payments_since(since=since)] == [later.payment_intent]
     assert [one.source for one in till.door.movements(since=since)] == [later.charge]
+
+
+def test_an_endpoint_that_moved_is_listed_once_at_its_new_address(tmp_path):
+    for port in (8000, 8001):
+        endpoints = {"platform": Endpoint(f"http://127.0.0.1:{port}/webhooks/stripe/", "whsec_a")}
+        double = StripeDouble(Options(db=tmp_path / "double.sqlite", endpoints=endpoints, has_sender=False)).start()
+        kept = double.store.all("webhook_endpoint")
+        double.stop()
+
+        assert [one["url"] for one in kept] == [f"http://127.0.0.1:{port}/webhooks/stripe/"]
