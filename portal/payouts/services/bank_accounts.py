@@ -74,7 +74,7 @@ def give(
             given_at=now,
         )
         is_change = (
-            before is not None or PayoutAccount.objects.filter(provider=owner, stripe_account__isnull=False).exists()
+            before is not None or PayoutAccount.objects.filter(provider=owner, first_active_at__isnull=False).exists()
         )
         change = Change(ChangeKind.BANK_GIVEN, before=str(before or ""), after=str(row))
         destinations.record(provider=owner, change=change, holds=is_change, actor=actor, now=now)

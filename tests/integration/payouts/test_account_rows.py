@@ -33,7 +33,7 @@ def test_a_negative_balance_at_stripe_is_skipped_with_a_note(shop, now):
     ("platform", "words"),
     [
         ({"platform_unregistered": "1"}, "platform_registration_required"),
-        ({"accounts_blocked": "v2"}, "set STRIPE_ACCOUNTS_API=v1"),
+        ({"accounts_blocked": "v2"}, "Set STRIPE_ACCOUNTS_API=v1"),
     ],
 )
 def test_a_platform_that_is_not_approved_is_told_at_the_button(shop, world: World, platform, words):
