@@ -40,11 +40,7 @@ def own_prices_from(*, at: datetime) -> dict[tuple[int, int], list[PriceVersion]
         if row.organization_id is not None:
             found.setdefault((row.organization_id, row.model_id), []).append(row)
     kept = {whose: _from(versions, at) for whose, versions in found.items()}
-    return {
-        whose: versions
-        for whose, versions in kept.items()
-        if len(versions) > 1 or is_open(versions[0], at=at)
-    }
+    return {whose: versions for whose, versions in kept.items() if len(versions) > 1 or is_open(versions[0], at=at)}
 
 
 def private_prices() -> dict[tuple[int, int], list[PriceVersion]]:
