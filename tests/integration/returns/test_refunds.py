@@ -9,7 +9,18 @@ from portal.audit.services import SYSTEM_ACTOR, Actor
 from portal.billing.models import Refund
 from portal.billing.rules.refunds import RefundMoveRefused
 from portal.billing.selectors import refunds as selectors
-from portal.billing.services import grants, reconcile, refund_reading, refund_sending, refunds
+from portal.billing.services import (
+    grants,
+    maturity,
+    posting,
+    reconcile,
+    refund_moves,
+    refund_reading,
+    refund_sending,
+    refunds,
+)
+from tests.factories.billing import Market
+from tests.factories.payouts import balance_of
 from tests.integration.returns.till import books_differ_by, paid, refunds_at, spend, standing
 
 pytestmark = pytest.mark.django_db
@@ -259,3 +270,35 @@ def test_no_money_at_stripe_means_later_under_a_new_key(shop, now):
 
     refund.refresh_from_db()
     assert (refund.state, refund.attempts.count(), len(refunds_at(shop, topup))) == ("succeeded", 2, 1)
+
+
+def test_already_done_is_done(shop, now):
+    """Stripe refuses because our own earlier call, whose answer was lost, gave everything back."""
+    shop.fund(1000)
+    topup = paid(shop, amount=5000, now=now)
+    refund = approved(topup, now, amount=5000)
+    shop.double.control("fail", path="/v1/refunds", kind="reset", when="after", count=3)
+    refund_sending.send(refund_id=refund.pk, now=now)
+    shop.double.store.rows("UPDATE faults SET remaining = 0")
+    Refund.objects.update(state="reserved")
+    refund_moves.add_attempt(refund, number=2, now=now)
+
+    again = refund_sending.send(refund_id=refund.pk, now=now)
+
+    assert (again.state, len(refunds_at(shop, topup)), standing(topup)) == ("succeeded", 1, (0, 0, 0))
+
+
+def test_a_refund_takes_nothing_from_providers(shop, now, settings):
+    """The compute was delivered: what was earned from the used part stays."""
+    settings.CUSTOMER_NEW_HOLD_DAYS = settings.PAYOUT_HOLD_DAYS = settings.PAYOUT_RESERVE_DAYS = 0
+    topup = paid(shop, amount=5000, now=now)
+    market = Market(customer=topup.organization, paid_nano=0)
+    market.serve(closed_at=now)
+    posting.post_usage(now=now)
+    maturity.mature(now=now)
+    before = balance_of("provider_available", market.provider.public_id)
+
+    sent(topup, now, amount=3000)
+
+    assert before == balance_of("provider_available", market.provider.public_id) == 480_000
+    assert reconcile.differences(now=now) == []
