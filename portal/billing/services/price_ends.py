@@ -45,7 +45,7 @@ def _version(version_id: int) -> PriceVersion:
     return found
 
 
-def _end(version: PriceVersion, *, at: datetime, reason: str, event: str, actor: Actor, now: datetime) -> PriceEnd:  # noqa: PLR0913  one end
+def _end(version: PriceVersion, *, at: datetime, reason: str, event: str, actor: Actor, now: datetime) -> PriceEnd:
     with transaction.atomic():
         try:
             with transaction.atomic():

@@ -82,7 +82,7 @@ def set_price(  # noqa: PLR0913  these are the terms of one price
     return version
 
 
-def set_share(  # noqa: PLR0913  whose share, how much, from when, and who says so
+def set_share(
     *,
     provider: Provider | None,
     share_bps: int | None,

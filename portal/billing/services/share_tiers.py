@@ -47,9 +47,7 @@ def move_provider(
         raise PriceInThePast(f"{starts.isoformat()} has passed", param="effective_from", fix="choose a later time")
     with db.advisory_lock(f"poolhouse.billing.tier.{provider.public_id}"):
         if TierMembership.objects.filter(provider=provider, effective_from=starts).exists():
-            raise Conflict(
-                f"{provider.public_id} already moves at {starts.isoformat()}", fix="choose a later time"
-            )
+            raise Conflict(f"{provider.public_id} already moves at {starts.isoformat()}", fix="choose a later time")
         member = TierMembership.objects.create(
             provider=provider, tier=tier, effective_from=starts, created_at=now, created_by=actor.public_id
         )
