@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from poolhouse_common.receipts import TunnelDigest
+
 from portal.core.records import record
 from portal.gateway.lease_pool import Part
 from portal.gateway.purse import Purse

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import orjson
-
 from poolhouse_common.receipts import TunnelDigest
+
 from portal.core import clock, ids
 from portal.gateway import failures, refusals
 from portal.gateway.breaker import Verdict

@@ -3,6 +3,7 @@
 from typing import Final
 
 from poolhouse_common.receipts import TunnelDigest
+
 from portal.core.records import record
 from portal.gateway import failures
 from portal.gateway.exchange import CustomerGone

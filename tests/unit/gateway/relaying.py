@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from poolhouse_common.receipts import TunnelDigest
+
 from portal.core import ids
 from portal.gateway.contracts import Attempt, RequestFacts, Settled
 from portal.gateway.dialects.base import Stamp
