@@ -5,7 +5,7 @@ from datetime import datetime
 from django.db.models import F, QuerySet
 
 from portal.accounts.models import Organization
-from portal.billing.models import Dispute, FraudWarning, WarningState
+from portal.billing.models import Dispute, FraudWarning
 from portal.billing.rules import disputes as rules
 from portal.core.errors import NotFound
 
@@ -52,8 +52,3 @@ def warnings(*, organization: Organization | None = None, limit: int = 100) -> Q
     if organization is not None:
         rows = rows.filter(organization=organization)
     return rows.order_by("decided_at", "-warned_at", "pk")[:limit]
-
-
-def undecided(*, organization: Organization) -> bool:
-    """Tell whether a warning about the organization waits for the operator."""
-    return FraudWarning.objects.filter(organization=organization, state=WarningState.OPEN).exists()

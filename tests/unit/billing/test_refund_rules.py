@@ -51,9 +51,7 @@ def test_the_tax_of_all_parts_is_the_tax_of_the_whole(paid, share, parts):
     assert (refunded, refunded_tax) == (paid, tax)
 
 
-@given(
-    paid=st.integers(1, 10**6), share=st.integers(0, 50), free=st.integers(0, 10**6), refunded=st.integers(0, 10**6)
-)
+@given(paid=st.integers(1, 10**6), share=st.integers(0, 50), free=st.integers(0, 10**6), refunded=st.integers(0, 10**6))
 def test_what_is_given_back_is_covered_by_what_is_free(paid, share, free, refunded):
     tax, refunded = paid * share // 100, min(refunded, paid)
     purchase = Purchase(paid=paid, tax=tax, refunded=refunded, refunded_tax=tax * refunded // paid)
