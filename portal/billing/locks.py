@@ -13,10 +13,10 @@ from portal.billing.models.alerts import CreditAlert
 from portal.billing.models.auto_topups import AutoTopUp, CustomerCard
 from portal.billing.models.bank_transfers import BankTransfer
 from portal.billing.models.credit import BudgetLease, BudgetWindow, CreditLease
+from portal.billing.models.disputes import Dispute, FraudWarning
 from portal.billing.models.grants import PromoGrant
 from portal.billing.models.ledger import LedgerAccount
 from portal.billing.models.postpaid import Postpaid
-from portal.billing.models.disputes import Dispute, FraudWarning
 from portal.billing.models.refunds import Refund
 from portal.billing.models.stripe_books import StripeMovement
 from portal.billing.models.topups import TopUp

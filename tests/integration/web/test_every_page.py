@@ -21,7 +21,14 @@ POLICY = {
     "base-uri 'none'",
 }
 # A form that ends at Stripe's hosted page may do so; browsers hold redirects after a POST to the same rule.
-TO_STRIPE = {"customer:credit", "provider:payouts", "provider:payouts-onboard"}
+TO_STRIPE = {
+    "customer:credit",
+    "customer:auto-topup",
+    "customer:bill",
+    "customer:credit-alert",
+    "provider:payouts",
+    "provider:payouts-onboard",
+}
 KINDS = {"public", "person", "organization", "operator"}
 PAGES = [route for route in all_routes() if route.name and route.audience and route.audience.kind in KINDS]
 OURS = [route for route in PAGES if not route.path.startswith("operator/tables/")]
