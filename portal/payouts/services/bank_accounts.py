@@ -1,4 +1,4 @@
-"""A provider's own bank details, for payouts by bank transfer: given with care, checked by an operator, shown sealed."""
+"""A provider's own bank details for payouts by bank transfer: given with care, checked by an operator, kept sealed."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Payouts that an operator makes at the pool's own bank: told to the bank by one, confirmed by another, perhaps returned."""
+"""Payouts that an operator makes at the pool's own bank: ordered by one, confirmed by another, perhaps returned."""
 
 from datetime import date, datetime
 

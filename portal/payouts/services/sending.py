@@ -17,7 +17,7 @@ from portal.integrations.stripe_errors import (
 from portal.integrations.stripe_types import TransferOrder
 from portal.payouts import locks
 from portal.payouts.errors import PayoutNotSendable
-from portal.payouts.models import Payout, PayoutAttempt, PayoutState, Rail
+from portal.payouts.models import Payout, PayoutAccount, PayoutAttempt, PayoutState, Rail
 from portal.payouts.rules import accounts as account_rules
 from portal.payouts.selectors import destinations as selectors_of_destinations
 from portal.payouts.selectors import payouts as selectors
@@ -71,20 +71,24 @@ def _refusal(attempt: PayoutAttempt, now: datetime) -> Payout | None:
         return outcomes.rejected(attempt, code="house", message="house nodes are not paid", now=now)
     try:
         row = accounts.refresh(provider_id=payout.provider.public_id, now=now)
-        if row.stripe_account != attempt.params["destination"]:
-            return outcomes.rejected(
-                attempt, code="destination_changed", message="the provider has another account now", now=now
-            )
-        if not account_rules.is_payable(row.state):
-            return outcomes.rejected(attempt, code=f"account_{row.state}", message=row.state_code, now=now)
-        if selectors_of_destinations.held_until(provider=payout.provider, now=now) is not None:
-            return outcomes.postponed(attempt, reason="its destination was changed", now=now)
-        if routes.is_negative(attempt.params["destination"]):
-            return outcomes.rejected(
-                attempt, code="negative_at_stripe", message="Stripe would keep the transfer", now=now
-            )
+        problem = _problem(row, attempt)
     except PaymentError as error:
         return outcomes.postponed(attempt, reason=f"Stripe could not be asked: {error.message}", now=now)
+    if problem is not None:
+        return outcomes.rejected(attempt, code=problem[0], message=problem[1], now=now)
+    if selectors_of_destinations.held_until(provider=payout.provider, now=now) is not None:
+        return outcomes.postponed(attempt, reason="its destination was changed", now=now)
+    return None
+
+
+def _problem(row: PayoutAccount, attempt: PayoutAttempt) -> tuple[str, str] | None:
+    """Return code and words of what is wrong with the account now, or None."""
+    if row.stripe_account != attempt.params["destination"]:
+        return "destination_changed", "the provider has another account now"
+    if not account_rules.is_payable(row.state):
+        return f"account_{row.state}", row.state_code
+    if routes.is_negative(attempt.params["destination"]):
+        return "negative_at_stripe", "Stripe would keep the transfer"
     return None
 
 
