@@ -51,7 +51,5 @@ def _close(period: Period, actor: Actor, now: datetime) -> ClosedPeriod:
         ],
         batch_size=5000,
     )
-    audit.record(
-        actor=actor, event="period.closed", subject=str(period), now=now, detail={"sha256": closed.sha256}
-    )
+    audit.record(actor=actor, event="period.closed", subject=str(period), now=now, detail={"sha256": closed.sha256})
     return closed
