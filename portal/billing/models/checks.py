@@ -5,7 +5,7 @@ from django.db.models import Q
 
 
 class LedgerCheck(models.Model):
-    """One run of `ledger_check`; `stripe_problem` says why Stripe's own books were not compared, where they were not."""
+    """One run of `ledger_check`; `stripe_problem` says why Stripe's own books were left out, where they were."""
 
     checked_at = models.DateTimeField(db_index=True)
     took_ms = models.PositiveIntegerField()

@@ -1,4 +1,4 @@
-"""`manage.py ledger_check`: compare the ledger, usage, earnings, statements, payouts and Stripe's books with one another."""
+"""`manage.py ledger_check`: compare the ledger, usage, statements, payouts and Stripe's books with one another."""
 
 import json
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
