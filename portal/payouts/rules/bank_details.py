@@ -5,7 +5,7 @@ import re
 from dataclasses import asdict, dataclass
 
 from schwifty import BIC, IBAN
-from schwifty.exceptions import SchwiftyException
+from schwifty.exceptions import SchwiftyException as NotOfABank
 
 from portal.payouts.errors import BankDetailsInvalid
 
@@ -65,7 +65,7 @@ def _compact(text: str) -> str:
 def _iban(account: str, bank: str) -> BankDetails:
     try:
         iban = IBAN(account, validate_bban=True)
-    except SchwiftyException as error:
+    except NotOfABank as error:
         raise BankDetailsInvalid(f"this is no IBAN: {_reason(error)}", param="account") from error
     if bank:
         _require_bic(bank)
@@ -91,11 +91,11 @@ def _swift(account: str, bank: str, country: str) -> BankDetails:
 def _require_bic(text: str) -> BIC:
     try:
         return BIC(text)
-    except SchwiftyException as error:
+    except NotOfABank as error:
         raise BankDetailsInvalid(f"this is no BIC: {_reason(error)}", param="bank") from error
 
 
-def _reason(error: SchwiftyException) -> str:
+def _reason(error: NotOfABank) -> str:
     """Return what the checking library found, without what was typed."""
     words = re.sub(r"(?<!^)(?=[A-Z])", " ", type(error).__name__).lower()
     return words.replace("bban", "account part")
