@@ -15,7 +15,7 @@ from portal.billing.models import (
 from portal.operators.admin.look_up import show
 from portal.payouts.models import CreditNote, PayoutTax, TaxProfile
 
-show(PromoGrant, "key", "organization", search=("key",))
+show(PromoGrant, "key", "organization", search=("key", "public_id"))
 show(BankTransfer, "public_id", "organization", "state", search=("public_id",))
 show(PostpaidBill, "public_id", "organization", search=("public_id",))
 show(
