@@ -7,7 +7,7 @@ ENTRIES = (
         "receipt_key_changed",
         PLATFORM,
         "The pool signs with another key than before",
-        "The first key that this node saw is pinned, so that nobody rewrites what was signed; the pool now has another.",
+        "The first key that this node saw is pinned, so nobody can rewrite what was signed; the pool now has another.",
         "Ask the operator. If the new key is theirs, remove `receipts/portal.key` from the state folder.",
     ),
     Failure(
