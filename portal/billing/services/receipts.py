@@ -104,9 +104,7 @@ def _outcome(signed: SignedClaim, facts: _Facts, key: ReceiptKey, now: datetime)
     posting = facts.postings.get(signed.key)
     if row.charge_nano and posting is None:
         return Outcome(signed.attempt, "waiting", "not_booked_yet")
-    proof = rules.compare(
-        proof=row.tunnel_proof, claim=signed.claim, is_whole=row.outcome == Outcomes.COMPLETED
-    )
+    proof = rules.compare(proof=row.tunnel_proof, claim=signed.claim, is_whole=row.outcome == Outcomes.COMPLETED)
     receipt = _receipt(signed, facts, key, _bill(row, posting, facts, proof))
     return Outcome(signed.attempt, "signed", receipt=receipt, proof=proof)
 
