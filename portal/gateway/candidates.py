@@ -143,9 +143,7 @@ def private_price(row: PrivateNode, usual: PriceEntry, *, at: float) -> PriceEnt
     return payable(public=usual, node=asked)
 
 
-def usual_price(
-    public: PriceEntry, *, key: KeyEntry, model: ModelEntry, snapshot: Snapshot, at: float
-) -> PriceEntry:
+def usual_price(public: PriceEntry, *, key: KeyEntry, model: ModelEntry, snapshot: Snapshot, at: float) -> PriceEntry:
     """Return what the key's organization pays in the public pool at `at`: what was agreed with it, else `public`."""
     agreed = snapshot.own_prices.get((key.organization_id, model.id)) if snapshot.own_prices else None
     return public if agreed is None else payable(public=public, own=in_force(agreed, at=at))

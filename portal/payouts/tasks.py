@@ -112,6 +112,7 @@ def resume_held(**_: object) -> None:
 
 
 BEAT = {
+    "payouts.draft_due": 3600,
     "payouts.resume_held": 300,
     "payouts.run": 60,
     "payouts.check_runs": 60,

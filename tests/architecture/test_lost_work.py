@@ -1,11 +1,13 @@
 """A broker may lose what was enqueued: each task that is enqueued has a periodic one that finds its work again."""
 
 import ast
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import portal
 from portal.beat import room_schedules
+from portal.celery import app
 
 ROOT = Path(portal.__file__).parent
 
@@ -50,3 +52,17 @@ def test_the_finders_run() -> None:
 
     assert {name: finder for name, finder in FOUND_BY.items() if finder not in periodic} == {}
     assert {finder: periodic[finder] for finder in FOUND_BY.values() if periodic[finder] > 3_600} == {}
+
+
+def test_what_needs_no_argument_runs_by_itself() -> None:
+    """A task that names no row is periodic work; one that is missing from the schedule would never run."""
+    periodic = dict(room_schedules())
+    alone = {name for name, task in app.tasks.items() if not name.startswith("celery.") and takes_nothing(task.run)}
+
+    assert len(alone) > 20
+    assert sorted(alone - set(periodic)) == []
+
+
+def takes_nothing(work: Callable[..., object]) -> bool:
+    """Tell whether a task has no parameter but the catch-all of messages from other versions."""
+    return all(each.kind is each.VAR_KEYWORD for each in inspect.signature(work).parameters.values())

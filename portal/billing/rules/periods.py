@@ -39,5 +39,10 @@ def may_close(period: Period, *, now: datetime) -> bool:
     return now >= period.ends_at + CLOSING_DELAY
 
 
+def open_at(at: datetime, *, closed_until: datetime | None, now: datetime) -> datetime:
+    """Return `at`, or `now` where the period of `at` is closed."""
+    return now if closed_until is not None and at < closed_until else at
+
+
 def _next_month(start: datetime) -> datetime:
     return datetime(start.year + start.month // 12, start.month % 12 + 1, 1, tzinfo=UTC)

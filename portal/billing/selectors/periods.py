@@ -11,9 +11,3 @@ def closed_until() -> datetime | None:
     """Return the end of the last closed period."""
     found: datetime | None = ClosedPeriod.objects.aggregate(until=Max("ends_at"))["until"]
     return found
-
-
-def open_at(at: datetime, *, now: datetime) -> datetime:
-    """Return `at`, or `now` where the period of `at` is closed; hold `locks.open_periods` while it must stay true."""
-    until = closed_until()
-    return now if until is not None and at < until else at

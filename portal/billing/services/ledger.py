@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db import IntegrityError, transaction
+from django.db import connection, transaction
 from django.db.models import F
 
 from portal.audit import services as audit
@@ -23,7 +23,15 @@ from portal.billing.errors import (
 from portal.billing.models.ledger import LedgerAccount, LedgerTransfer, LedgerTx
 from portal.billing.rules import accounts as chart
 from portal.billing.rules import journal
+from portal.billing.rules import periods as rules
 from portal.billing.selectors import balances, periods
+
+_ADD = """
+UPDATE billing_ledgeraccount AS account
+   SET debits = account.debits + part.debits, credits = account.credits + part.credits
+  FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[]) AS part (id, debits, credits)
+ WHERE account.id = part.id
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +41,19 @@ class Transfer:
     debit: LedgerAccount
     credit: LedgerAccount
     amount: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One transaction to be written; with a known `key` the stored one stands."""
+
+    kind: str
+    key: str
+    source_type: str
+    source_id: str
+    transfers: Sequence[Transfer]
+    effective_at: datetime
+    note: str = ""
 
 
 def account(kind: str, owner: str = "", *, currency: str) -> LedgerAccount:
@@ -70,17 +91,30 @@ def post(  # noqa: PLR0913  these are the parts of one journal entry
 
     What would take effect in a closed period takes effect now. Raises KeyReused, BelowFloor, UnsoundTransfer.
     """
-    tx = LedgerTx(
-        kind=kind,
-        idempotency_key=key,
-        source_type=source_type,
-        source_id=source_id,
-        effective_at=effective_at or now,
-        created_at=now,
-        actor=actor.public_id,
-        note=note,
-    )
-    return _write(tx, transfers)
+    entry = Entry(kind, key, source_type, source_id, transfers, effective_at or now, note)
+    return post_all([entry], actor=actor, now=now)[0]
+
+
+def post_all(entries: Sequence[Entry], *, actor: Actor, now: datetime) -> list[LedgerTx]:
+    """Write these transactions, all or none, in as many statements as one takes; return them as they are stored.
+
+    A known key changes nothing, as in `post`. Accounts must stay above their floors once all of them are in.
+    Raises as `post` does.
+    """
+    made = [
+        LedgerTx(
+            kind=entry.kind,
+            idempotency_key=entry.key,
+            source_type=entry.source_type,
+            source_id=entry.source_id,
+            effective_at=entry.effective_at,
+            created_at=now,
+            actor=actor.public_id,
+            note=entry.note,
+        )
+        for entry in entries
+    ]
+    return _write([(tx, entry.transfers) for tx, entry in zip(made, entries, strict=True)])
 
 
 def reverse(*, tx: LedgerTx, reason: str, actor: Actor, now: datetime) -> LedgerTx:
@@ -111,7 +145,7 @@ def reverse(*, tx: LedgerTx, reason: str, actor: Actor, now: datetime) -> Ledger
             now=now,
             detail={"reason": reason, "kind": tx.kind},
         )
-        return _write(mirror, mirrored)
+        return _write([(mirror, mirrored)])[0]
 
 
 def hold(account_id: int, amount: int) -> None:
@@ -153,34 +187,46 @@ def _fresh(kind: str, owner: str, currency: str) -> LedgerAccount:
     )
 
 
-def _write(tx: LedgerTx, transfers: Sequence[Transfer]) -> LedgerTx:
-    _require_sound(transfers)
-    tx.content_hash = journal.content_hash(
-        kind=tx.kind,
-        source_type=tx.source_type,
-        source_id=tx.source_id,
-        legs=[(part.debit.code, part.credit.code, part.amount, part.debit.currency) for part in transfers],
-    )
+def _write(entries: Sequence[tuple[LedgerTx, Sequence[Transfer]]]) -> list[LedgerTx]:
+    for tx, transfers in entries:
+        _require_sound(transfers)
+        tx.content_hash = journal.content_hash(
+            kind=tx.kind,
+            source_type=tx.source_type,
+            source_id=tx.source_id,
+            legs=[(part.debit.code, part.credit.code, part.amount, part.debit.currency) for part in transfers],
+        )
     with transaction.atomic():
         locks.open_periods()
-        tx.effective_at = periods.open_at(tx.effective_at, now=tx.created_at)
-        LedgerTx.objects.bulk_create([tx], ignore_conflicts=True)
-        stored = LedgerTx.objects.get(idempotency_key=tx.idempotency_key)
-        if stored.pk == tx.pk:
-            _move(tx, transfers)
-        elif stored.content_hash != tx.content_hash:
-            raise KeyReused(f"{tx.idempotency_key} already stands for another event ({stored.kind} {stored.source_id})")
+        until = periods.closed_until()
+        for tx, _ in entries:
+            tx.effective_at = rules.open_at(tx.effective_at, closed_until=until, now=tx.created_at)
+        LedgerTx.objects.bulk_create([tx for tx, _ in entries], ignore_conflicts=True)
+        keys = [tx.idempotency_key for tx, _ in entries]
+        stored = {row.idempotency_key: row for row in LedgerTx.objects.filter(idempotency_key__in=keys)}
+        _move([(tx, transfers) for tx, transfers in entries if stored[tx.idempotency_key].pk == tx.pk])
+        return [_same(tx, stored[tx.idempotency_key]) for tx, _ in entries]
+
+
+def _same(tx: LedgerTx, stored: LedgerTx) -> LedgerTx:
+    if stored.content_hash != tx.content_hash:
+        raise KeyReused(f"{tx.idempotency_key} already stands for another event ({stored.kind} {stored.source_id})")
     return stored
 
 
-def _move(tx: LedgerTx, transfers: Sequence[Transfer]) -> None:
+def _move(entries: Sequence[tuple[LedgerTx, Sequence[Transfer]]]) -> None:
     debits: dict[int, int] = defaultdict(int)
     credits_: dict[int, int] = defaultdict(int)
-    for part in transfers:
-        debits[part.debit.pk] += part.amount
-        credits_[part.credit.pk] += part.amount
-    for locked in locks.accounts({*debits, *credits_}).values():
-        _add(locked, debits=debits[locked.pk], credits_=credits_[locked.pk])
+    for _, transfers in entries:
+        for part in transfers:
+            debits[part.debit.pk] += part.amount
+            credits_[part.credit.pk] += part.amount
+    locked = locks.accounts({*debits, *credits_})
+    for row in locked.values():
+        _require_above_floor(row, debits=debits[row.pk], credits_=credits_[row.pk])
+    with connection.cursor() as cursor:
+        ids = sorted(locked)
+        cursor.execute(_ADD, [ids, [debits[pk] for pk in ids], [credits_[pk] for pk in ids]])
     LedgerTransfer.objects.bulk_create(
         LedgerTransfer(
             tx=tx,
@@ -191,20 +237,19 @@ def _move(tx: LedgerTx, transfers: Sequence[Transfer]) -> None:
             amount=part.amount,
             currency=part.debit.currency,
         )
+        for tx, transfers in entries
         for seq, part in enumerate(transfers)
     )
 
 
-def _add(locked: LedgerAccount, *, debits: int, credits_: int) -> None:
-    try:
-        LedgerAccount.objects.filter(pk=locked.pk).update(debits=F("debits") + debits, credits=F("credits") + credits_)
-    except IntegrityError as error:
-        if "ledger_floor" not in str(error):
-            raise
+def _require_above_floor(locked: LedgerAccount, *, debits: int, credits_: int) -> None:
+    """Raise BelowFloor where the moves would take what is not there; the table's own constraint says the same."""
+    change = debits - credits_ if locked.is_debit_normal else credits_ - debits
+    if locked.has_floor and balances.free_of(locked) + change < 0:
         raise BelowFloor(
             f"{locked.code} has {balances.balance_of(locked)} nano of which {locked.held} are held: "
             f"debit {debits}, credit {credits_} would take it below its floor"
-        ) from error
+        )
 
 
 def _require_sound(transfers: Sequence[Transfer]) -> None:

@@ -19,19 +19,19 @@ from portal.billing.services import ledger, netting, reserve, templates
 log = logging.getLogger(__name__)
 
 
-def mature(*, now: datetime, limit: int = 1000) -> int:
+def mature(*, now: datetime, limit: int = 20_000) -> int:
     """Move due earnings from pending to available, one transaction a provider; return how many earnings matured.
 
-    Each earning matures once; what another run holds is left to it. A provider whose pending balance is short of its
-    earnings is left out and logged; `ledger_check` names the difference.
+    Provider by provider, so that many small earnings of one are one transaction. Each earning matures once; what
+    another run holds is left to it. A provider whose pending balance is short of its earnings is left out and logged;
+    `ledger_check` names the difference.
     """
     with transaction.atomic():
         due = list(
             EarningMaturity.objects.select_for_update(skip_locked=True, of=("self",))
             .filter(matured_tx=None, matures_at__lte=now)
-            .order_by("matures_at", "id")[:limit]
+            .order_by("provider", "id")[:limit]
         )
-        due.sort(key=lambda row: (row.provider, row.pk))
         standings = provider_tiers.standings_by_id({row.provider for row in due}, now=now)
         return sum(
             _mature_provider(list(rows), standings.get(provider), now)

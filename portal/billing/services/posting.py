@@ -297,7 +297,8 @@ class _Purse:
 
 
 def _write(planned: list[Batch], purse: _Purse, now: datetime) -> None:
-    posted = [(batch, _post(batch, purse.transfers(batch), now)) for batch in planned]
+    entries = [_entry(batch, purse.transfers(batch)) for batch in planned]
+    posted = list(zip(planned, ledger.post_all(entries, actor=SYSTEM_ACTOR, now=now), strict=True))
     UsagePosting.objects.bulk_create(_posting(line, tx) for batch, tx in posted for line in batch.lines)
     earned = [(batch, tx) for batch, tx in posted if batch.provider_nano]
     EarningMaturity.objects.bulk_create(
@@ -322,15 +323,13 @@ def _earning(batch: Batch, purse: _Purse) -> dict[str, Any]:
     }
 
 
-def _post(batch: Batch, transfers: list[ledger.Transfer], now: datetime) -> LedgerTx:
-    return ledger.post(
+def _entry(batch: Batch, transfers: list[ledger.Transfer]) -> ledger.Entry:
+    return ledger.Entry(
         kind="usage",
         key=f"usage:{batch.digest}",
         source_type="usage_batch",
         source_id=batch.digest,
         transfers=transfers,
-        actor=SYSTEM_ACTOR,
-        now=now,
         effective_at=batch.delivered_at,
         note=f"{len(batch.lines)} requests",
     )

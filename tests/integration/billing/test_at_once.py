@@ -18,7 +18,7 @@ from portal.billing.models import EarningMaturity, LedgerTransfer, LedgerTx, Usa
 from portal.billing.rules.accounts import Kind
 from portal.billing.rules.periods import month_of
 from portal.billing.selectors import balances
-from portal.billing.services import closing, ledger, maturity, posting, reconcile, statements
+from portal.billing.services import closing, ledger, maturity, posting, reconcile
 from portal.metering.models import UsageQueue
 from tests.factories.billing import DELIVERED, Market
 

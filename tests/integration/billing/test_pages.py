@@ -134,7 +134,7 @@ def test_the_operator_sees_the_trial_balance_and_the_journal(world, market, djan
     assert code in accounts
     assert "3 requests" in journal
     assert "3 requests" in of_account
-    assert browser.get("/operator/ledger/?page=99999999").status_code == 404
+    assert browser.get("/operator/ledger/journal/?before=99999999").status_code == 404
 
 
 def test_the_operator_follows_a_transaction_to_its_usage(world, market):
@@ -143,7 +143,7 @@ def test_the_operator_follows_a_transaction_to_its_usage(world, market):
     tx = LedgerTx.objects.get(kind="usage")
 
     page = world.client(world.operator).get(f"/operator/ledger/journal/{tx.pk}/").content.decode()
-    csv = world.client(world.operator).get("/operator/ledger/journal.csv?kind=usage").content.decode()
+    csv = world.client(world.operator).get("/operator/ledger/journal.csv?kind=usage").getvalue().decode()
 
     assert tx.idempotency_key in page
     assert page.count("$0.0006") == 3

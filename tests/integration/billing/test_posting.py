@@ -162,14 +162,14 @@ def test_what_no_lease_covers_becomes_debt():
     leases.LIFE.begin_closing(lease_ids=[market.leases[0].pk])
     leases.LIFE.finish(lease_id=market.leases[0].pk, last_seq=0, now=LATER)
     ledger.post(
-        kind="refund_reserved",
-        key="refund:1",
-        source_type="refund",
+        kind="spent_elsewhere",
+        key="spent:1",
+        source_type="test",
         source_id="1",
         transfers=[
             ledger.Transfer(
                 ledger.account(Kind.CUSTOMER_CREDIT, market.customer.public_id, currency="usd"),
-                ledger.account(Kind.REFUND_CLEARING, market.customer.public_id, currency="usd"),
+                ledger.account(Kind.PLATFORM_REVENUE, currency="usd"),
                 900_000,
             )
         ],
