@@ -44,7 +44,7 @@ def budget_windows(ids: Iterable[int]) -> dict[int, BudgetWindow]:
 
 
 def auto_topup(organization_id: int) -> AutoTopUp | None:
-    """Lock an organization's settings of automatic purchases, under which one begins and ends; None where it has none."""
+    """Lock an organization's settings of automatic purchases, under which one begins and ends; None without any."""
     rows = AutoTopUp.objects.select_for_update(no_key=True, of=("self",)).select_related("organization", "card")
     return rows.filter(organization_id=organization_id).first()
 

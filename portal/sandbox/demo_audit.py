@@ -25,8 +25,8 @@ _NEVER_CHARGED = {"node_fault", "node_timeout", "node_busy", "empty", "customer_
 
 def audit(given: dict[str, Any]) -> dict[str, Any]:
     """Compare the streams that customers saw with the usage records, the postings and the ledger."""
-    from portal.payouts.services import ledger_checks
     from portal.core import clock
+    from portal.payouts.services import ledger_checks
 
     seen: dict[str, int] = given["requests"]
     try:

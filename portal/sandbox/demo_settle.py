@@ -23,8 +23,8 @@ _CLOCK_ADVANCE_S = 8 * 86_400
 
 def settle(given: dict[str, Any]) -> dict[str, Any]:
     """Wait until the customer's requests are booked, mature them, pay the provider out, and return the figures."""
-    from portal.payouts.services import ledger_checks
     from portal.core import clock
+    from portal.payouts.services import ledger_checks
 
     wanted = int(given["requests"])
     waiting.until("the usage is booked", lambda: _booked(given["customer"]) >= wanted, timeout_s=_POSTED_WITHIN_S)

@@ -46,7 +46,7 @@ PAYOUT_FEE_BEARER = env.choice("PAYOUT_FEE_BEARER", "pool", {"pool", "provider"}
 # Customers are told of a new price so many days before it holds.
 PRICE_NOTICE_DAYS = env.integer("PRICE_NOTICE_DAYS", 14, low=0, high=365)
 PAYOUT_COUNTRIES = [country.upper() for country in env.items("PAYOUT_COUNTRIES")]
-# Whether providers whom Stripe has not identified yet get paid work: what they earn is held, within caps, until they are.
+# Whether providers whom Stripe has not identified yet get paid work: what they earn is held, within caps, until then.
 EARN_BEFORE_KYC = env.boolean("EARN_BEFORE_KYC", default=False)
 EARN_BEFORE_KYC_CAP_MINOR = env.integer("EARN_BEFORE_KYC_CAP_MINOR", 5000, low=1, high=10_000_000)
 EARN_BEFORE_KYC_TOTAL_MINOR = env.integer("EARN_BEFORE_KYC_TOTAL_MINOR", 100_000, low=1, high=1_000_000_000)
@@ -95,8 +95,8 @@ ISSUER_TAX_ID = env.text("ISSUER_TAX_ID")
 # Whether everyone may read /books: what was charged each day, and who got it. Operators always may.
 PUBLISH_BOOKS = env.choice("PUBLISH_BOOKS", "off", {"on", "off"})
 
-# Lets Stripe compute sales tax or VAT on purchases of credit, and ask buyers for their tax numbers. Switch Stripe Tax on
-# in its dashboard first.
+# Lets Stripe compute sales tax or VAT on purchases of credit, and ask buyers for their tax numbers. Stripe Tax must be
+# switched on in its dashboard first.
 STRIPE_AUTOMATIC_TAX = env.boolean("STRIPE_AUTOMATIC_TAX", default=False)
 STRIPE_API_KEY = env.text("STRIPE_API_KEY")
 STRIPE_API_BASE = env.url("STRIPE_API_BASE", "https://api.stripe.com")

@@ -64,7 +64,7 @@ class Fair:
 
     def _request(self, number: int, sequence: int, spools: dict, held: dict) -> UsageRow:
         market, node = self.markets[number], self.draw.choice(self.nodes)
-        prompt, completion = self.draw.randint(100, 60_000), self.draw.randint(1, 4_000)
+        prompt, completion = self.draw.randint(1_000, 600_000), self.draw.randint(1, 4_000)
         charge = charge_nano(price=market.price, prompt=prompt, cached=0, completion=completion)
         provider_nano, platform_nano = split_share(charge, SHARE_BPS)
         return metering.usage_row(

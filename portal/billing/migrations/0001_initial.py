@@ -3,6 +3,9 @@
 import django.contrib.postgres.fields
 import django.db.models.deletion
 import django.db.models.expressions
+from django.conf import settings
+from django.db import migrations, models
+
 import portal.billing.models.adjustments
 import portal.billing.models.auto_topups
 import portal.billing.models.bank_transfers
@@ -12,8 +15,6 @@ import portal.billing.models.recovery
 import portal.billing.models.refunds
 import portal.billing.models.topups
 import portal.core.ids
-from django.conf import settings
-from django.db import migrations, models
 
 
 class Migration(migrations.Migration):

@@ -160,7 +160,8 @@ USAGE = (
         FROM billing_ledgertx tx
         CROSS JOIN LATERAL (
             SELECT sum(part.amount) AS charge,
-                coalesce(sum(part.amount) FILTER (WHERE account.kind IN ('provider_pending', 'provider_held')), 0) AS earned
+                coalesce(sum(part.amount) FILTER (WHERE account.kind IN ('provider_pending', 'provider_held')), 0)
+                    AS earned
             FROM billing_ledgertransfer part JOIN billing_ledgeraccount account ON account.id = part.credit_account_id
             WHERE part.tx_id = tx.id
         ) moved

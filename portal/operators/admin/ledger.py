@@ -16,8 +16,8 @@ from portal.billing.models import (
     ReservedEarning,
     ShareVersion,
     Statement,
-    TierPin,
     TierMembership,
+    TierPin,
     TopUp,
     UsagePosting,
 )

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from portal.nodes.models import HouseCost, Node
+from portal.nodes.models import HouseCost
 from portal.providers.models import Agreement, AgreementAcceptance, Provider, ProviderState
 from tests.factories.accounts import MembershipFactory
 from tests.factories.nodes import NodeFactory
