@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from portal.billing.rules import statements
-from portal.billing.rules.parties import Earner, split
+from portal.billing.rules.parties import Bond, Earner, Payer, split
 from portal.billing.rules.periods import month_before, month_of
 from portal.billing.rules.rating import Terms, charge_nano, cost_lines
 from portal.billing.rules.statements import Content, EntryLine, UsageLine
@@ -79,17 +79,19 @@ def test_the_cost_lines_add_up_to_the_charge(price, usage):
     assert (millionths + money.MTOK // 2) // money.MTOK == charge_nano(price=price, **usage)
 
 
-@given(CHARGES, st.integers(0, money.BPS), st.integers(1, 3), st.integers(1, 3), st.booleans())
-def test_who_gets_what_always_adds_up(charge, bps, customer, provider, is_house):
-    shared = split(
-        charge_nano=charge,
-        provider_nano=money.split_share(charge, bps)[0],
-        customer_organization_id=customer,
-        earner=Earner(organization_id=provider, is_house=is_house),
-    )
+PAYERS = st.builds(Payer, st.integers(1, 3), st.sampled_from(Bond), st.booleans())
 
+
+@given(CHARGES, st.integers(0, money.BPS), PAYERS, st.builds(Earner, st.integers(1, 3), st.booleans()))
+def test_who_gets_what_always_adds_up(charge, bps, payer, earner):
+    granted = money.split_share(charge, bps)[0]
+
+    shared = split(charge_nano=charge, provider_nano=granted, payer=payer, earner=earner)
+
+    is_one_party = payer.organization_id == earner.organization_id or payer.bond == Bond.RELATED
+    is_given_away = payer.bond == Bond.LINKED and payer.has_promo
     assert shared.provider_nano + shared.platform_nano == charge
-    assert (shared.withheld == "") == (not is_house and customer != provider)
+    assert (shared.withheld == "") == (not earner.is_house and not is_one_party and not is_given_away)
     assert not shared.withheld or shared.provider_nano == 0
 
 

@@ -27,6 +27,7 @@ TO_STRIPE = {
     "customer:bill",
     "customer:credit-alert",
     "provider:payouts",
+    "provider:payouts-dashboard",
     "provider:payouts-onboard",
 }
 KINDS = {"public", "person", "organization", "operator"}
