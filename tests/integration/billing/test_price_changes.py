@@ -218,7 +218,7 @@ def test_a_tier_or_share_that_cannot_be_is_refused():
     assert not ShareVersion.objects.exists()
 
 
-def test_row_33_reserve_and_settle_use_the_same_price():
+def test_reserve_and_settle_use_the_same_price():
     """Posting, sums, statement and check all follow the version that the record pinned, not the one of today."""
     market = Market()
     market.serve(node_class="community")
@@ -232,7 +232,7 @@ def test_row_33_reserve_and_settle_use_the_same_price():
     assert [found.code for found in reconcile.differences(now=DELIVERED)] == []
 
 
-def test_row_36_the_balance_is_the_sum_of_its_rows_to_the_nano_at_any_price():
+def test_the_balance_is_the_sum_of_its_rows_to_the_nano_at_any_price():
     market = Market()
     odd = set_price(market.model, Terms(333_333_333, 111_111_111, 777_777_777, request_nano=1), now=DELIVERED - HOUR)
     for number in range(1, 8):
@@ -246,7 +246,7 @@ def test_row_36_the_balance_is_the_sum_of_its_rows_to_the_nano_at_any_price():
     )
 
 
-def test_row_37_tiny_requests_are_charged_in_nano_and_never_rounded_to_nothing():
+def test_tiny_requests_are_charged_in_nano_and_never_rounded_to_nothing():
     tiny = PricedModelFactory()
     price = set_price(tiny, Terms(2_800_000, 2_800_000, 2_800_000), now=OPENED)
     market = Market(model=tiny)
@@ -274,7 +274,7 @@ ZURICH = ZoneInfo("Europe/Zurich")
         (datetime(2026, 10, 25, 2, 30, fold=1, tzinfo=ZURICH), "2026-10"),
     ],
 )
-def test_row_41_usage_belongs_to_the_utc_month_of_its_end_whatever_the_time_zone(closed_at, month):
+def test_usage_belongs_to_the_utc_month_of_its_end_whatever_the_time_zone(closed_at, month):
     market = Market()
     market.serve(closed_at=closed_at)
     posting.post_usage(now=DELIVERED)
@@ -290,7 +290,7 @@ def test_row_41_usage_belongs_to_the_utc_month_of_its_end_whatever_the_time_zone
 
 
 @pytest.mark.parametrize("fold", [0, 1])
-def test_row_41_a_price_set_for_a_moment_that_comes_twice_holds_from_the_one_meant(fold):
+def test_a_price_set_for_a_moment_that_comes_twice_holds_from_the_one_meant(fold):
     model = PricedModelFactory()
     first = set_price(model, now=OPENED)
     starts = datetime(2026, 10, 25, 2, 30, fold=fold, tzinfo=ZURICH)

@@ -62,7 +62,7 @@ def test_held_keeps_the_money_set_aside_until_it_is_resumed_and_approved_anew(ap
     assert (resumed.state, resumed.approvals.count()) == ("reserved", 0)
 
 
-def test_row_26_a_held_payout_is_sent_by_no_other_way(approved, now):
+def test_a_held_payout_is_sent_by_no_other_way(approved, now):
     approvals.hold(payout_public_id=approved.public_id, reason="a question", actor=SYSTEM_ACTOR, now=now)
 
     for attempt in (
@@ -96,7 +96,7 @@ def test_canceled_frees_the_money_with_its_maturity_and_the_next_run_pays_it(app
     assert differences(now=now) == []
 
 
-def test_row_18_waiting_funds_gets_a_new_attempt_key_and_is_sent_once_there_are_funds(shop, provider, now):
+def test_waiting_funds_gets_a_new_attempt_key_and_is_sent_once_there_are_funds(shop, provider, now):
     payout = sending.send(payout_id=shop.approved(provider, now=now).pk, now=now)
     keys = list(payout.attempts.order_by("number").values_list("idempotency_key", flat=True))
     assert (payout.state, balances(provider)) == ("waiting_funds", (0, PAID))
@@ -110,7 +110,7 @@ def test_row_18_waiting_funds_gets_a_new_attempt_key_and_is_sent_once_there_are_
     assert (payout.state, len(shop.transfers(payout))) == ("transferred", 1)
 
 
-def test_row_20_unknown_keeps_the_reservation_and_is_looked_up(shop, approved, provider, now):
+def test_unknown_keeps_the_reservation_and_is_looked_up(shop, approved, provider, now):
     shop.double.control("fail", path=TRANSFERS, kind="reset", when="after", count=3)
 
     unknown = sending.send(payout_id=approved.pk, now=now)
@@ -133,7 +133,7 @@ def test_needs_review_waits_for_a_person_who_sees_what_stripe_has(shop, approved
     assert (released.state, balances(provider)) == ("rejected", (PAID, 0))
 
 
-def test_row_25_reversed_in_parts_books_each_part_once_and_ends_when_all_is_back(shop, approved, provider, now):
+def test_reversed_in_parts_books_each_part_once_and_ends_when_all_is_back(shop, approved, provider, now):
     sent = sending.send(payout_id=approved.pk, now=now)
     seen = []
     for amount in (1000, 1550):
@@ -146,7 +146,7 @@ def test_row_25_reversed_in_parts_books_each_part_once_and_ends_when_all_is_back
     assert differences(now=now) == []
 
 
-def test_row_24_after_a_reversal_the_next_run_pays_the_one_net_balance(shop, approved, provider, now):
+def test_after_a_reversal_the_next_run_pays_the_one_net_balance(shop, approved, provider, now):
     sent = sending.send(payout_id=approved.pk, now=now)
     shop.double.control("reverse", transfer=sent.stripe_transfer, amount=550)
     bank.note_transfer(transfer=sent.stripe_transfer, now=now)
@@ -156,7 +156,7 @@ def test_row_24_after_a_reversal_the_next_run_pays_the_one_net_balance(shop, app
     assert [one.amount_minor for one in again.payouts] == [550]
 
 
-def test_row_17_and_19_the_frozen_parameters_go_with_the_key(shop, approved, now):
+def test_the_frozen_parameters_go_with_the_key(shop, approved, now):
     shop.double.control("fail", path=TRANSFERS, kind="429")
     sending.send(payout_id=approved.pk, now=now)
     sending.send(payout_id=approved.pk, now=now)
@@ -165,7 +165,7 @@ def test_row_17_and_19_the_frozen_parameters_go_with_the_key(shop, approved, now
     assert (transfer["amount"], approved.attempts.count()) == (2550, 1)
 
 
-def test_row_27_what_is_below_the_minimum_says_so_on_the_providers_page(shop, world: World):
+def test_what_is_below_the_minimum_says_so_on_the_providers_page(shop, world: World):
     from tests.factories.payouts import earn
 
     shop.onboard(world.provider, action="complete", now=clock.now())
@@ -176,7 +176,7 @@ def test_row_27_what_is_below_the_minimum_says_so_on_the_providers_page(shop, wo
     assert "Not paid in the next run." in page
 
 
-def test_row_29_earnings_in_another_currency_are_not_added_up(shop, provider, now, settings):
+def test_earnings_in_another_currency_are_not_added_up(shop, provider, now, settings):
     settings.CURRENCY = "eur"
 
     with pytest.raises(Exception, match="is kept in usd, not eur"):
@@ -185,7 +185,7 @@ def test_row_29_earnings_in_another_currency_are_not_added_up(shop, provider, no
     assert Payout.objects.count() == 0
 
 
-def test_row_30_what_a_country_needs_rolls_over_with_its_reason(shop, now, settings):
+def test_what_a_country_needs_rolls_over_with_its_reason(shop, now, settings):
     settings.PAYOUT_COUNTRY_MINIMUMS = {"DE": 5000}
     shop.provider(earned_minor=2550, now=now)
 
@@ -194,7 +194,7 @@ def test_row_30_what_a_country_needs_rolls_over_with_its_reason(shop, now, setti
     assert [(one.reason.code, one.reason.detail) for one in run.skipped] == [("below_country_minimum", "2550 of 5000")]
 
 
-def test_row_42_a_schedule_that_fires_twice_drafts_once(shop, provider, now, settings):
+def test_a_schedule_that_fires_twice_drafts_once(shop, provider, now, settings):
     settings.PAYOUT_SCHEDULE = "monthly"
 
     first = drafts.draft_due(now=now, actor=SYSTEM_ACTOR)

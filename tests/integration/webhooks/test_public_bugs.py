@@ -46,7 +46,7 @@ def of_type(shop, name: str):
 
 
 @pytest.mark.django_db
-def test_row_5_a_duplicate_event_is_200_and_not_an_error_that_makes_more_of_them(shop, now):
+def test_a_duplicate_event_is_200_and_not_an_error_that_makes_more_of_them(shop, now):
     paid(shop, now)
     delivery = of_type(shop, "checkout.session.completed")
 
@@ -57,7 +57,7 @@ def test_row_5_a_duplicate_event_is_200_and_not_an_error_that_makes_more_of_them
 
 
 @real_threads
-def test_row_6_the_same_event_from_many_sides_at_once_is_one_row_and_one_credit(shop):
+def test_the_same_event_from_many_sides_at_once_is_one_row_and_one_credit(shop):
     now = clock.now()
     topup = paid(shop, now)
     delivery = of_type(shop, "checkout.session.completed")
@@ -72,7 +72,7 @@ def test_row_6_the_same_event_from_many_sides_at_once_is_one_row_and_one_credit(
 
 
 @pytest.mark.django_db
-def test_row_7_an_event_of_a_connected_account_is_looked_up_as_that_account(shop, now):
+def test_an_event_of_a_connected_account_is_looked_up_as_that_account(shop, now):
     shop.fund(10_000)
     payout = shop.approved(shop.provider(earned_minor=2_550, now=now), now=now)
     sending.send(payout_id=payout.pk, now=now)
@@ -90,7 +90,7 @@ def test_row_7_an_event_of_a_connected_account_is_looked_up_as_that_account(shop
 
 
 @pytest.mark.django_db
-def test_row_8_updated_before_created_ends_in_what_stripe_has_now(shop, now):
+def test_updated_before_created_ends_in_what_stripe_has_now(shop, now):
     shop.fund(10_000)
     payout = shop.approved(shop.provider(earned_minor=2_550, now=now), now=now)
     sending.send(payout_id=payout.pk, now=now)
@@ -106,7 +106,7 @@ def test_row_8_updated_before_created_ends_in_what_stripe_has_now(shop, now):
 
 
 @pytest.mark.django_db
-def test_row_9_an_event_that_comes_before_its_row_is_kept_and_handled_when_the_row_is_there(shop, now):
+def test_an_event_that_comes_before_its_row_is_kept_and_handled_when_the_row_is_there(shop, now):
     topup = paid(shop, now)
     session, topup.checkout_session = topup.checkout_session, "cs_test_not_written_yet"
     topup.save(update_fields=["checkout_session"])
@@ -126,7 +126,7 @@ def test_row_9_an_event_that_comes_before_its_row_is_kept_and_handled_when_the_r
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("kind", ["timeout", "500"])
-def test_row_20_an_ambiguous_failure_keeps_the_money_aside_and_a_pruned_key_pays_nobody_twice(shop, now, kind):
+def test_an_ambiguous_failure_keeps_the_money_aside_and_a_pruned_key_pays_nobody_twice(shop, now, kind):
     shop.fund(10_000)
     payout = shop.approved(shop.provider(earned_minor=2_550, now=now), now=now)
     shop.double.control("fail", path="/v1/transfers", kind=kind, when="before", count=3)
@@ -147,7 +147,7 @@ def test_row_20_an_ambiguous_failure_keeps_the_money_aside_and_a_pruned_key_pays
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("kind", ["timeout", "reset", "500"])
-def test_row_23_a_time_out_is_no_error_and_the_janitor_finds_what_was_done(shop, now, kind):
+def test_a_time_out_is_no_error_and_the_janitor_finds_what_was_done(shop, now, kind):
     shop.fund(10_000)
     payout = shop.approved(shop.provider(earned_minor=2_550, now=now), now=now)
     shop.double.control("fail", path="/v1/transfers", kind=kind, when="after", count=3)

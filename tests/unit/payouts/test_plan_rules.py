@@ -68,7 +68,7 @@ def test_stripes_own_floor(currency, country, given_minor, floor):
     assert floor_minor(currency=currency, country=country, given=given_minor) == floor
 
 
-def test_row_30_the_smallest_payout_is_the_largest_of_all_wishes():
+def test_the_smallest_payout_is_the_largest_of_all_wishes():
     wishes = {"currency": "usd", "pool_minor": 2000, "given": {"TH": 2500}}
 
     assert smallest_minor(country="DE", wish_minor=0, **wishes) == 2000
