@@ -3,18 +3,22 @@
 import asyncio
 import contextvars
 import os
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from tempfile import SpooledTemporaryFile
 from typing import Any, Final
 
 import django
 from django.core.handlers.asgi import ASGIHandler
 from django.db import close_old_connections
-from django.http import HttpRequest, HttpResponseBase
+from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings.production")
 
 _THREADS: Final = 8
+_IN_MEMORY: Final = 1 << 20
+_PART: Final = 1 << 16
 
 
 class ThreadedHandler(ASGIHandler):
@@ -47,9 +51,30 @@ class ThreadedHandler(ASGIHandler):
     def _answer(self, request: HttpRequest) -> HttpResponseBase:
         close_old_connections()
         try:
-            return self.get_response(request)
+            response = self.get_response(request)
+            if isinstance(response, StreamingHttpResponse) and not response.is_async:
+                _write_whole(response)
+            return response
         finally:
             close_old_connections()
+
+
+def _write_whole(response: StreamingHttpResponse) -> None:
+    """Draw what a view streams here, where its database connection is, into a file that the loop sends.
+
+    Left to Django it would be drawn in the one thread that all requests share.
+    """
+    file = SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115  it is closed with the response
+    response._resource_closers.append(file.close)  # type: ignore[attr-defined]  # noqa: SLF001  no public way
+    for chunk in response:
+        file.write(chunk)
+    file.seek(0)
+    response.streaming_content = _parts(file)
+
+
+async def _parts(file: "SpooledTemporaryFile[bytes]") -> AsyncIterator[bytes]:
+    while part := file.read(_PART):
+        yield part
 
 
 django.setup(set_prefix=False)
