@@ -3,6 +3,7 @@
 import asyncio
 import contextvars
 import os
+import sys
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from tempfile import SpooledTemporaryFile
@@ -17,6 +18,9 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings.production")
 
 _THREADS: Final = 8
+# A thread that has heard from the database waits for the interpreter as long as others may keep it, at each query. With
+# the usual 5 ms a request of ten queries among eight threads spends most of its time in that line.
+_TURN_S: Final = 0.001
 _IN_MEMORY: Final = 1 << 20
 _PART: Final = 1 << 16
 
@@ -77,6 +81,7 @@ async def _parts(file: "SpooledTemporaryFile[bytes]") -> AsyncIterator[bytes]:
         yield part
 
 
+sys.setswitchinterval(_TURN_S)
 django.setup(set_prefix=False)
 django_application: Any = ThreadedHandler()
 
