@@ -28,7 +28,7 @@ STALE_AFTER_S: Final = 10.0
 _POLL_S: Final = 1.0
 _ALIVE_TIMEOUT_S: Final = 2.0
 _PROMPT_S: Final = 0.7
-# Of the time it takes to load, so long it then rests: a fleet that is joining announces something all the time.
+# So many times the processor time of a load it then rests: a fleet that is joining announces something all the time.
 _REST: Final = 4.0
 _LONGEST_REST_S: Final = 0.5
 _LOAD_TIMEOUT_S: Final = 5.0
@@ -97,13 +97,12 @@ class SnapshotStore:
                 pass  # nobody announced anything: the second is over, poll
             self._wanted.clear()
             self._urgent.clear()
-            began = time.monotonic()
             refreshing = asyncio.ensure_future(self._refresh(timeout_s=_LOAD_TIMEOUT_S))
             await asyncio.wait({refreshing}, timeout=_PROMPT_S)
             if not refreshing.done():
                 self._distrust()
             await refreshing
-            await self._rest(min(_REST * (time.monotonic() - began), _LONGEST_REST_S))
+            await self._rest(min(_REST * self._loader.cost_s, _LONGEST_REST_S))
 
     async def _rest(self, most_s: float) -> None:
         """Let announcements gather for a moment; what may have to be refused from now on ends it."""

@@ -16,8 +16,8 @@ from portal.billing.services import topups
 from portal.integrations import stripe
 from portal.integrations.stripe_http import HttpxTransport
 from portal.payouts.errors import PayoutMoveRefused, PayoutNotSendable
-from portal.payouts.models import Payout, PayoutState
-from portal.payouts.selectors.reconcile import differences
+from portal.payouts.models import OPEN_STATES, Payout, PayoutState
+from portal.payouts.selectors.reconcile import CLEARING_ALARM, differences
 from portal.payouts.services import approvals, bank, drafts, reconcile, reviews, runs, sending
 from portal.providers.models import Provider
 from tests.factories.accounts import UserFactory
@@ -191,7 +191,11 @@ class Money(RuleBasedStateMachine):
         ours = balance_of("stripe_balance") // 10_000_000
         theirs = sum(one.available_minor + one.pending_minor for one in stripe.payments().balances())
         assert ours == theirs
-        assert ledger_check.differences(now=self.now) == []
+        found = ledger_check.differences(now=self.now)
+        waiting = Payout.objects.filter(state__in=OPEN_STATES, created_at__lt=self.now - CLEARING_ALARM)
+        assert {(one.code, one.subject.split()[-1]) for one in found} == {
+            ("clearing_too_old", payout.public_id) for payout in waiting
+        }
 
 
 class Settling(Money):
