@@ -206,7 +206,7 @@ def when_a_customer_tops_up(stack: Stack, person: Person) -> str:
     sign_up(person, name="Carl Customer", email="carl@apps.example")
     person.fill(Name="Carl Apps").choose("Country", "DE").press("Create organization").sees("No credit.")
     person.go("/customer/credit/").fill(Amount="100").press("Continue to payment")
-    person.page.get_by_role("button", name="Pay with a card").click()
+    person.page.get_by_role("button", name="Pay with this card").click()
     person.page.wait_for_url(f"{stack.public_url}/**")
     person.waits_to_see("/customer/", "$100.00")
     person.go("/customer/keys/new/").fill(Name="first key").press("Create key").sees("first key is ready")
