@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from portal.sandbox import demo_offers, processes
+from portal.sandbox import demo, demo_offers, processes
 from portal.sandbox.ground import Ground
 from portal.sandbox.supervisor import Stack
 
@@ -21,7 +21,7 @@ def running(folder: Path) -> Iterator[Stack]:
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
     ground = Ground(folder)
     ground.claim()
-    stack = Stack(ground, port=processes.free_port())
+    stack = Stack(ground, port=processes.free_port(), settings=demo.SETTINGS)
     try:
         stack.start()
         os.environ.update(stack.environ)
