@@ -15,7 +15,7 @@ from portal.gateway.sightings import SightingBook
 _MAX_KEY: Final = 256
 _KEY_IN_QUERY: Final = re.compile(rb"(?:^|&)(?:api[_-]?key|key|token|access_token)=|sk-pool-", re.IGNORECASE)
 _STOPS: Final = {
-    "dispute": "a payment of its is disputed; an owner sees it on the Credit page",
+    "dispute": "one of its payments is disputed; its owners see which on the Credit page",
     "fraud_warning": "a bank has warned of one of its payments; the pool's operator is looking at it",
     "cards": "it paid with more cards than one customer should; ask the pool's operator",
     "known_card": "it paid with a card that was disputed before; ask the pool's operator",
