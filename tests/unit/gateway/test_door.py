@@ -105,7 +105,7 @@ def test_a_key_that_is_not_known_is_noted_nowhere():
 @pytest.mark.parametrize(
     ("why", "said"),
     [
-        ("dispute", "a payment of its is disputed"),
+        ("dispute", "one of its payments is disputed"),
         ("fraud_warning", "a bank has warned of one of its payments"),
         ("a reason of tomorrow", "the pool's operator has stopped it"),
     ],
