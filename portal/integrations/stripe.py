@@ -4,6 +4,7 @@ The API version is pinned, time-outs are set, and every write carries our own id
 """
 
 import threading
+from datetime import timedelta
 
 import stripe
 from django.conf import settings
@@ -25,6 +26,8 @@ from portal.integrations.stripe_types import Payments
 
 __all__ = [
     "API_VERSION",
+    "SAME_KEY_FOR",
+    "SILENT_AFTER",
     "STRIPE_HOST",
     "CardDeclined",
     "InsufficientFunds",
@@ -42,6 +45,11 @@ __all__ = [
 API_VERSION = "2026-05-27.dahlia"
 STRIPE_HOST = "https://api.stripe.com"
 _RETRIES = 2
+# A call ends within its time-outs (STRIPE_TIMEOUT_S each), its retries and their pauses: a worker that has not said by
+# then what came of it is taken for dead. One that answers later all the same is heard, and changes nothing twice.
+SILENT_AFTER = timedelta(minutes=5)
+# Stripe keeps a key for at least 24 h; the same call is made again only while it surely does.
+SAME_KEY_FOR = timedelta(hours=20)
 
 
 def payments() -> Payments:

@@ -110,14 +110,14 @@ def _unbooked(seen: dict[str, int]) -> list[str]:
 def _finished_payout(given: dict[str, Any]) -> dict[str, Any]:
     """Let the payout be reconciled as if its silence had lasted, and count its transfers at the stand-in."""
     from portal.core import clock
+    from portal.integrations import stripe
     from portal.payouts.models import Payout, PayoutState
     from portal.payouts.services import runs
-    from portal.payouts.services.reconcile import SILENT_AFTER
 
     payout = Payout.objects.get(public_id=given["payout"])
 
     def is_over() -> bool:
-        runs.run(now=clock.now() + SILENT_AFTER)
+        runs.run(now=clock.now() + stripe.SILENT_AFTER)
         payout.refresh_from_db()
         return payout.state in {PayoutState.TRANSFERRED, PayoutState.REJECTED, PayoutState.NEEDS_REVIEW}
 

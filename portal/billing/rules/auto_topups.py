@@ -8,8 +8,10 @@ from portal.billing.rules.periods import month_of
 FAILURES_UNTIL_OFF = 3
 _PAUSES = (timedelta(hours=1), timedelta(hours=6), timedelta(hours=24))
 # An outcome nobody knows is looked up at Stripe each round. In the first hour the same call is repeated too, under the
-# same key, which Stripe remembers for 24. When nothing was sent for five hours more and Stripe's list still has no
-# payment, there is none.
+# same key. When nothing was sent for five hours more and Stripe's list still has no payment, there is none.
+# Payouts and refunds repeat theirs for as long as Stripe knows the key, then ask a person: they are owed, and a second
+# one would be lost. A charge is owed to nobody: hours later it surprises an owner who has long paid by hand, and as
+# long as it is in doubt no other may begin. Were it found after all, it is credited like any payment.
 REPEATED_FOR = timedelta(hours=1)
 GIVEN_UP_AFTER = timedelta(hours=6)
 NEEDS_OWNER = frozenset({"authentication_required"})

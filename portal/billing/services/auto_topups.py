@@ -6,7 +6,7 @@ found.
 """
 
 import logging
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.conf import settings
 from django.db import transaction
@@ -31,9 +31,6 @@ from portal.integrations.stripe_errors import (
     PaymentRejected,
 )
 from portal.integrations.stripe_types import Payment, PaymentOrder
-
-# A worker that has not said how its call ended after this time is taken for dead.
-SILENT_AFTER = timedelta(minutes=5)
 
 log = logging.getLogger(__name__)
 
@@ -148,7 +145,7 @@ def advance(*, topup_id: int, now: datetime) -> TopUp:
     if topup.state == TopUpState.CREATED and topup.sent_at is None:
         return charge(topup_id=topup_id, now=now)
     if topup.state == TopUpState.CREATED and topup.sent_at is not None:
-        return _unknown(topup, "its worker died", now) if now - topup.sent_at >= SILENT_AFTER else topup
+        return _unknown(topup, "its worker died", now) if now - topup.sent_at >= stripe.SILENT_AFTER else topup
     if topup.state == TopUpState.UNKNOWN:
         return _find(topup, now)
     if topup.state == TopUpState.NEEDS_ACTION and topup.confirmation_id is None:

@@ -117,7 +117,7 @@ def sweep(*, now: datetime) -> None:
             refund_sending.send(refund_id=refund_id, now=now)
         except PaymentError as error:
             log.warning("refund.not_sent", extra={"refund_id": refund_id, "code": error.code})
-    for refund_id in selectors.in_doubt(silent_since=now - refund_sending.SILENT_AFTER):
+    for refund_id in selectors.in_doubt(silent_since=now - stripe.SILENT_AFTER):
         try:
             refund_sending.reconcile(refund_id=refund_id, now=now)
         except PaymentError as error:

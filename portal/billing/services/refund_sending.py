@@ -4,7 +4,7 @@ An answer that nobody has is looked up by the charge's refunds, which carry our 
 is sent again, under the same key, and only while Stripe surely remembers that key.
 """
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.db import transaction
 
@@ -25,11 +25,6 @@ from portal.integrations.stripe_errors import (
 from portal.integrations.stripe_types import Refund as Seen
 from portal.integrations.stripe_types import RefundOrder
 
-# A worker's call ends within three time-outs of 30 s and their pauses; after this it is dead.
-SILENT_AFTER = timedelta(minutes=5)
-# Stripe keeps a key for at least 24 h.
-SAME_KEY_FOR = timedelta(hours=20)
-
 
 def send(*, refund_id: int, now: datetime) -> Refund:
     """Send an approved refund and return it as it is afterwards; one that is not to be sent is returned as it is."""
@@ -46,7 +41,7 @@ def reconcile(*, refund_id: int, now: datetime) -> Refund:
     """Find out what became of a refund of unknown outcome. Raises PaymentError where Stripe cannot be asked."""
     with transaction.atomic():
         refund = locks.refund(refund_id)
-        if refund.state == RefundState.SENDING and refund.changed_at < now - SILENT_AFTER:
+        if refund.state == RefundState.SENDING and refund.changed_at < now - stripe.SILENT_AFTER:
             refund_moves.move(refund, RefundState.UNKNOWN, reason="the sender fell silent", now=now)
         if refund.state != RefundState.UNKNOWN:
             return refund
@@ -125,7 +120,7 @@ def _not_found(attempt: RefundAttempt, now: datetime) -> Refund:
         return Refund.objects.get(pk=attempt.refund_id)
     if attempt.first_sent_at is None:
         return refund_outcomes.postponed(attempt, reason="the sender stopped before it called", now=now)
-    if now - attempt.first_sent_at >= SAME_KEY_FOR:
+    if now - attempt.first_sent_at >= stripe.SAME_KEY_FOR:
         return refund_outcomes.to_review(
             attempt, reason="not at Stripe, and the key is too old to be used again", now=now
         )

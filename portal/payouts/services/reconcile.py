@@ -5,7 +5,7 @@ Never a new key without an operator.
 
 import logging
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.db import transaction
 
@@ -17,11 +17,6 @@ from portal.payouts import locks
 from portal.payouts.models import Payout, PayoutAttempt, PayoutState
 from portal.payouts.selectors import payouts as selectors
 from portal.payouts.services import moves, outcomes, sending
-
-# A worker's call ends within three time-outs of 30 s and their pauses; after this it is dead.
-SILENT_AFTER = timedelta(minutes=5)
-# Stripe keeps a key for at least 24 h.
-SAME_KEY_FOR = timedelta(hours=20)
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +31,7 @@ class Reconciled:
 def reconcile_unknown(*, now: datetime) -> Reconciled:
     """Look into every payout of unknown outcome; one that fails does not stop the others."""
     found = Reconciled()
-    for payout_id in selectors.to_reconcile(sent_before=now - SILENT_AFTER):
+    for payout_id in selectors.to_reconcile(sent_before=now - stripe.SILENT_AFTER):
         payout = reconcile(payout_id=payout_id, now=now)
         found.states[payout.public_id] = payout.state
     return found
@@ -63,7 +58,7 @@ def _take(payout_id: int, now: datetime) -> PayoutAttempt | None:
     """Mark a silent sender's payout as unknown, and return the attempt in force of an unknown payout."""
     with transaction.atomic():
         payout = locks.payout(payout_id)
-        if payout.state == PayoutState.SENDING and payout.changed_at < now - SILENT_AFTER:
+        if payout.state == PayoutState.SENDING and payout.changed_at < now - stripe.SILENT_AFTER:
             moves.move(payout, PayoutState.UNKNOWN, reason="the sender fell silent", actor=SYSTEM_ACTOR, now=now)
         return selectors.attempt_of(payout) if payout.state == PayoutState.UNKNOWN else None
 
@@ -74,7 +69,7 @@ def _not_found(attempt: PayoutAttempt, now: datetime) -> Payout:
         return Payout.objects.get(pk=attempt.payout_id)
     if attempt.first_sent_at is None:
         return _never_called(attempt, now)
-    if now - attempt.first_sent_at >= SAME_KEY_FOR:
+    if now - attempt.first_sent_at >= stripe.SAME_KEY_FOR:
         return outcomes.to_review(attempt, reason="not at Stripe, and the key is too old to be used again", now=now)
     with transaction.atomic():
         payout = locks.payout(attempt.payout_id)

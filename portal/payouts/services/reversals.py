@@ -5,7 +5,7 @@ requested, and the same call is made again until Stripe has answered it.
 """
 
 import logging
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.db import IntegrityError, transaction
 
@@ -23,8 +23,6 @@ from portal.payouts.selectors import payouts as selectors
 from portal.payouts.services import bank
 
 log = logging.getLogger(__name__)
-# Stripe keeps a key for at least 24 h; after this only a person may look what became of it.
-SAME_KEY_FOR = timedelta(hours=20)
 
 
 def request(
@@ -69,7 +67,7 @@ def send(*, reversal_id: int, now: datetime) -> PayoutReversal:
     row = PayoutReversal.objects.select_related("payout").get(pk=reversal_id)
     if row.state != ReversalState.REQUESTED or freeze.is_frozen():
         return row
-    if now - row.requested_at >= SAME_KEY_FOR:
+    if now - row.requested_at >= stripe.SAME_KEY_FOR:  # only a person may look now what became of it
         log.error("payout.reversal_in_doubt", extra={"reversal": row.public_id})
         return row
     transfer = row.payout.stripe_transfer or ""

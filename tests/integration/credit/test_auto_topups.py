@@ -56,7 +56,7 @@ def page(shop, topup, now):
 
 def sweeper(shop, topup, now):
     """Let the periodic task pass, when a silent worker counts as dead."""
-    topup_sweep.sweep(now=now + 2 * auto_topups.SILENT_AFTER)
+    topup_sweep.sweep(now=now + 2 * stripe.SILENT_AFTER)
 
 
 def test_low_credit_charges_the_card_once(shop, low, now):

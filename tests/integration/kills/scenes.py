@@ -8,8 +8,9 @@ from portal.audit.services import SYSTEM_ACTOR
 from portal.billing.models import Refund, TopUp
 from portal.billing.services import auto_topups, refund_reading, refund_sending, refunds, topup_sweep
 from portal.core import clock
+from portal.integrations import stripe
 from portal.payouts.models import Payout
-from portal.payouts.services import reconcile, runs, sending
+from portal.payouts.services import runs, sending
 from tests.factories.payouts import Shop, balance_of
 from tests.integration.credit import saving
 from tests.integration.returns import till
@@ -134,6 +135,6 @@ class ChargingTheCard:
 
 def come_to_rest(scene: Scene) -> None:
     """Let the periodic tasks run, after the time in which a silent worker counts as alive."""
-    later = clock.now() + max(reconcile.SILENT_AFTER, refund_sending.SILENT_AFTER, auto_topups.SILENT_AFTER)
+    later = clock.now() + stripe.SILENT_AFTER
     for number in range(1, 4):
         scene.sweep(later + number * _A_WHILE)

@@ -7,6 +7,7 @@ from django.urls import reverse
 
 from portal.audit.services import SYSTEM_ACTOR
 from portal.core import clock
+from portal.integrations import stripe
 from portal.payouts.models import Payout, PayoutState
 from portal.payouts.rules import states
 from portal.payouts.selectors.reconcile import differences
@@ -124,11 +125,11 @@ def test_unknown_keeps_the_reservation_and_is_looked_up(shop, approved, provider
 def test_needs_review_waits_for_a_person_who_sees_what_stripe_has(shop, approved, provider, now):
     shop.double.control("fail", path=TRANSFERS, kind="reset", when="before", count=100)
     sending.send(payout_id=approved.pk, now=now)
-    in_review = reconcile.reconcile(payout_id=approved.pk, now=now + reconcile.SAME_KEY_FOR)
+    in_review = reconcile.reconcile(payout_id=approved.pk, now=now + stripe.SAME_KEY_FOR)
 
     assert (in_review.state, balances(provider)) == ("needs_review", (0, PAID))
     assert reviews.listing(payout_public_id=approved.public_id) == []
-    assert runs.run(now=now + reconcile.SAME_KEY_FOR).sent == {}
+    assert runs.run(now=now + stripe.SAME_KEY_FOR).sent == {}
     released = reviews.release(payout_public_id=approved.public_id, reason="never made", actor=SYSTEM_ACTOR, now=now)
     assert (released.state, balances(provider)) == ("rejected", (PAID, 0))
 
