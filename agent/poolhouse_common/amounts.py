@@ -1,4 +1,7 @@
-"""Amounts in files: decimal texts of the currency's unit and integers of nano units, one the exact other."""
+"""Amounts: integers of nano units and decimal texts of the currency's unit, and what a request costs and earns.
+
+The pool books by these rules, and whoever checks its books offline computes by the same ones.
+"""
 
 import re
 from typing import Final
@@ -8,26 +11,14 @@ MTOK: Final = 1_000_000
 BPS: Final = 10_000
 _DIGITS: Final = 9
 _AMOUNT: Final = re.compile(r"(-)?([0-9]{1,10})(?:\.([0-9]{1,9}))?\Z")
-_WITHOUT_DECIMALS: Final = frozenset(
-    [
-        "bif",
-        "clp",
-        "djf",
-        "gnf",
-        "jpy",
-        "kmf",
-        "krw",
-        "mga",
-        "pyg",
-        "rwf",
-        "vnd",
-        "vuv",
-        "xaf",
-        "xof",
-        "xpf",
-    ]  # as Stripe charges them
-)
-_THREE_DECIMALS: Final = frozenset({"bhd", "jod", "kwd", "omr", "tnd"})
+# ISO 4217 exponents that differ from two, as Stripe charges them.
+_DECIMALS: Final = {
+    **dict.fromkeys(
+        ["bif", "clp", "djf", "gnf", "jpy", "kmf", "krw", "mga", "pyg", "rwf", "vnd", "vuv", "xaf", "xof", "xpf"],
+        0,
+    ),
+    **dict.fromkeys(["bhd", "jod", "kwd", "omr", "tnd"], 3),
+}
 
 
 def nano(text: str) -> int:
@@ -48,20 +39,29 @@ def text(nano_units: int) -> str:
     return f"{sign}{whole}.{fraction}" if fraction else f"{sign}{whole}"
 
 
+def exponent(currency: str) -> int:
+    """Return how many decimals the currency's minor unit has (2 for usd, 0 for jpy, 3 for kwd)."""
+    return _DECIMALS.get(currency.lower(), 2)
+
+
 def nano_per_minor(currency: str) -> int:
     """Return how many nano units one minor unit of the currency holds."""
-    decimals = 0 if currency in _WITHOUT_DECIMALS else 3 if currency in _THREE_DECIMALS else 2
-    return int(10 ** (_DIGITS - decimals))
+    return int(10 ** (_DIGITS - exponent(currency)))
 
 
 def charge(price: tuple[int, int, int, int], *, prompt: int, cached: int, completion: int) -> int:
     """Return what a request costs in nano, rounded half up once; `price` is prompt, cached and completion per million
     tokens, and the request itself. Raises ValueError for impossible counts."""
-    if completion < 0 or not 0 <= cached <= prompt:
-        raise ValueError(f"cannot rate prompt={prompt} cached={cached} completion={completion}")
+    require_counts(prompt=prompt, cached=cached, completion=completion)
     per_prompt, per_cached, per_completion, per_request = price
     millionths = (prompt - cached) * per_prompt + cached * per_cached + completion * per_completion
     return per_request + (millionths + MTOK // 2) // MTOK
+
+
+def require_counts(*, prompt: int, cached: int, completion: int) -> None:
+    """Raise ValueError for impossible counts."""
+    if completion < 0 or not 0 <= cached <= prompt:
+        raise ValueError(f"cannot rate prompt={prompt} cached={cached} completion={completion}")
 
 
 def share(charged: int, share_bps: int) -> int:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+from poolhouse_common import amounts
+
 from portal.core.money import MTOK, Nano
 from portal.core.records import record
 
@@ -50,13 +52,13 @@ class CostLine:
 
 def charge_nano(*, price: PriceTerms, prompt: int, cached: int, completion: int) -> Nano:
     """Return the charge, rounded half up once; `prompt` includes `cached`. Raises ValueError for impossible counts."""
-    _require_counts(prompt=prompt, cached=cached, completion=completion)
-    millionths = (
-        (prompt - cached) * price.prompt_nano_per_mtok
-        + cached * price.cached_nano_per_mtok
-        + completion * price.completion_nano_per_mtok
+    terms = (
+        price.prompt_nano_per_mtok,
+        price.cached_nano_per_mtok,
+        price.completion_nano_per_mtok,
+        price.request_nano,
     )
-    return Nano(price.request_nano + (millionths + _HALF) // MTOK)
+    return Nano(amounts.charge(terms, prompt=prompt, cached=cached, completion=completion))
 
 
 def completion_for(*, price: PriceTerms, prompt: int, nano: int) -> int:
@@ -71,7 +73,7 @@ def completion_for(*, price: PriceTerms, prompt: int, nano: int) -> int:
 
 def cost_lines(*, price: PriceTerms, prompt: int, cached: int, completion: int) -> list[CostLine]:
     """Return the parts that add up to `charge_nano` before its one rounding; parts without quantity are left out."""
-    _require_counts(prompt=prompt, cached=cached, completion=completion)
+    amounts.require_counts(prompt=prompt, cached=cached, completion=completion)
     lines = [
         CostLine("prompt tokens", prompt - cached, price.prompt_nano_per_mtok),
         CostLine("cached prompt tokens", cached, price.cached_nano_per_mtok),
@@ -79,8 +81,3 @@ def cost_lines(*, price: PriceTerms, prompt: int, cached: int, completion: int) 
         CostLine("request", 1 if price.request_nano else 0, price.request_nano),
     ]
     return [line for line in lines if line.quantity]
-
-
-def _require_counts(*, prompt: int, cached: int, completion: int) -> None:
-    if completion < 0 or not 0 <= cached <= prompt:
-        raise ValueError(f"cannot rate prompt={prompt} cached={cached} completion={completion}")

@@ -15,10 +15,8 @@ from poolhouse_common import amounts, recount
 
 from portal.audit.services import SYSTEM_ACTOR
 from portal.billing.models import LedgerAccount
-from portal.billing.rules import rating
-from portal.billing.rules.rating import Terms
 from portal.billing.services import grants, ledger, maturity, posting
-from portal.core import clock, money
+from portal.core import clock
 from portal.payouts.models import Payout
 from tests.factories.billing import Market, ServingNodeFactory
 from tests.factories.payouts import PayoutFactory
@@ -154,22 +152,6 @@ def test_a_file_of_another_kind_is_named(tmp_path):
         call_command(
             "recompute", "files", "--usage", str(tmp_path / "x.csv"), "--prices", str(tmp_path / "prices.json")
         )
-
-
-def test_the_one_rule_of_prices_is_written_twice_and_says_the_same():
-    for prompt, cached, completion in ((0, 0, 0), (1, 0, 1), (10**9, 10**8, 10**7), (777, 333, 1), (5, 5, 3)):
-        for terms in ((1, 0, 1, 0), (200_000_001, 50_000_003, 799_999_999, 17)):
-            ours = rating.charge_nano(price=Terms(*terms), prompt=prompt, cached=cached, completion=completion)
-            assert amounts.charge(terms, prompt=prompt, cached=cached, completion=completion) == ours
-            for bps in (0, 1, 7_777, 10_000):
-                assert amounts.share(ours, bps) == money.split_share(ours, bps)[0]
-
-
-@pytest.mark.parametrize("nano", [0, 1, -1, 10**9, 123_456_789_012, -5 * 10**8])
-def test_amounts_are_read_and_written_alike(nano):
-    assert amounts.text(nano) == money.decimal_text(nano)
-    assert amounts.nano(amounts.text(nano)) == nano == money.nano_from_text(money.decimal_text(nano))
-    assert [amounts.nano_per_minor(one) for one in ("usd", "jpy", "kwd")] == [10**7, 10**9, 10**6]
 
 
 def test_recount_prints_for_people_too(world, used, tmp_path, capsys):
