@@ -1,8 +1,8 @@
-"""Reads the files that a pool hands out for recomputing: usage, prices, statements, payouts."""
+"""Reads the files that a pool and its nodes hand out for recomputing: usage, prices, statements, payouts, receipts."""
 
 import csv
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,7 +56,7 @@ def document(path: Path, *, kind: str = "") -> dict[str, Any]:
         value = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise BadFile(path, error.strerror or "cannot be read") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadFile(path, f"is not JSON ({error})") from error
     if not isinstance(value, dict):
         raise BadFile(path, "is not one JSON object")
@@ -99,8 +99,32 @@ def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
             yield from csv.DictReader(lines)
     except OSError as error:
         raise BadFile(path, error.strerror or "cannot be read") from error
-    except (ValueError, csv.Error) as error:
+    except (ValueError, RecursionError, csv.Error) as error:
         raise BadFile(path, f"is neither CSV nor JSON ({error})") from error
+
+
+def receipts(paths: Iterable[Path]) -> Iterator[dict[str, Any]]:
+    """Yield the receipts of files with one a line, as `receipts show --json` prints them. Raises BadFile."""
+    for path in paths:
+        try:
+            with path.open(encoding="utf-8") as lines:
+                for number, line in enumerate(lines, start=1):
+                    if line.strip():
+                        yield _receipt(path, number, line)
+        except OSError as error:
+            raise BadFile(path, error.strerror or "cannot be read") from error
+        except UnicodeDecodeError as error:
+            raise BadFile(path, f"is not text ({error})") from error
+
+
+def _receipt(path: Path, number: int, line: str) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise BadFile(path, f"line {number} is not JSON") from error
+    if not isinstance(value, dict):
+        raise BadFile(path, f"line {number} is not a JSON object")
+    return value
 
 
 def _usage(row: Mapping[str, Any], currency: str) -> UsageRow:

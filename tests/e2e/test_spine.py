@@ -1,6 +1,7 @@
 """The whole path, in a browser, over real processes: a provider onboards, its node serves, a customer pays and asks.
 
-Nothing is prepared but an operator and a priced model: everything else is done on the pages, by their words.
+Nothing is prepared but an operator and a priced model: everything else is done on the pages, by their words. In the end
+both compute again what they were told, from files that they downloaded and receipts that the node kept.
 """
 
 import json
@@ -9,9 +10,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect
+from poolhouse_agent import cli
+from poolhouse_common import recount
 
 from portal.sandbox import demo_nodes, demo_offers, demo_requests, processes, waiting
 from portal.sandbox.ground import Ground
@@ -80,6 +84,13 @@ class Person:
         self.page.get_by_role("main").get_by_role("link", name=name).first.click()
         return self
 
+    def downloads(self, name: str, folder: Path) -> Path:
+        with self.page.expect_download() as coming:
+            self.page.get_by_role("main").get_by_role("link", name=name, exact=True).click()
+        file = folder / coming.value.suggested_filename
+        coming.value.save_as(file)
+        return file
+
     def sees(self, text: str) -> "Person":
         expect(self.page.get_by_role("main")).to_contain_text(text)
         return self
@@ -118,10 +129,11 @@ def arrive(chromium: Browser, stack: Stack) -> Iterator[Arrive]:
         context.close()
 
 
-def test_from_two_strangers_to_a_paid_request(stack: Stack, arrive: Arrive):
+def test_from_two_strangers_to_a_paid_request(stack: Stack, arrive: Arrive, tmp_path: Path):
     operator = given_an_operator(stack, arrive)
     provider = when_a_provider_onboards(stack, arrive)
-    given_a_priced_model(stack, when_the_operator_approves(operator))
+    provider_id = when_the_operator_approves(operator)
+    given_a_priced_model(stack, provider_id)
     when_its_node_comes_online(stack, provider)
     customer = arrive()
     key = when_a_customer_tops_up(stack, customer)
@@ -137,7 +149,9 @@ def test_from_two_strangers_to_a_paid_request(stack: Stack, arrive: Arrive):
     provider.waits_to_see("/provider/earnings/", written(earned))
     provider.go("/provider/").sees(cents(earned)).sees("1 of 1")
     operator.go("/operator/").sees(cents(cost)).sees(cents(earned)).sees("1 of 1")
-    assert stack.run(["manage.py", "ledger_check"], timeout_s=60)
+    statement = then_the_customer_computes_the_statement_again(customer, tmp_path)
+    when_it_is_paid_out(stack, customer=statement["party"], provider=provider_id)
+    then_the_provider_proves_its_payout(stack, provider, tmp_path)
     for person in (operator, provider, customer):
         assert person.complaints == []
 
@@ -219,6 +233,54 @@ def when_the_customer_asks(stack: Stack, key: str) -> demo_requests.Answer:
     call = {"gateway_url": stack.gateway_url, "key": key, "model": demo_offers.simulated().model}
     waiting.until("the model is served", lambda: demo_requests.is_ready(**call), timeout_s=60)
     return demo_requests.streamed(**call, prompt=PROMPT, max_tokens=60)
+
+
+def then_the_customer_computes_the_statement_again(person: Person, folder: Path) -> dict[str, Any]:
+    """Return the statement."""
+    mine = folder / "customer"
+    mine.mkdir()
+    usage = person.go("/customer/usage/").downloads("Records as CSV", mine)
+    prices = person.go("/customer/statement/").downloads("Prices", mine)
+    statement = person.downloads("JSON", mine)
+    assert recount.main(["--usage", str(usage), "--prices", str(prices), "--statement", str(statement)]) == 0
+    told: dict[str, Any] = json.loads(statement.read_text(encoding="utf-8"))
+    assert len(told["usage"]) == 1
+    return told
+
+
+def when_it_is_paid_out(stack: Stack, *, customer: str, provider: str) -> None:
+    given = {
+        "requests": 1,
+        "customer": customer,
+        "provider": provider,
+        "operator": OPERATOR,
+        "stripe_url": stack.stripe_url,
+        "is_paid": True,
+    }
+    paid = json.loads(stack.run(["-m", "portal.sandbox.demo_settle"], stdin=json.dumps(given), timeout_s=100))
+    assert (paid["payout_state"], paid["ledger_differences"]) == ("transferred", 0)
+
+
+def then_the_provider_proves_its_payout(stack: Stack, person: Person, folder: Path) -> None:
+    mine = folder / "provider"
+    mine.mkdir()
+    usage = person.go("/provider/requests/").downloads("CSV", mine)
+    prices = person.go("/provider/statement/").downloads("Prices", mine)
+    statement = person.downloads("JSON", mine)
+    person.go("/provider/payouts/").follow("payout_").sees("Payout of")
+    payout = person.downloads("What it is made of (JSON)", mine)
+    files = ["--prices", str(prices), "--payout", str(payout)]
+    assert recount.main(["--usage", str(usage), "--statement", str(statement), *files]) == 0
+
+    state = stack.folder / "nodes" / NODE / "state"
+    waiting.until("the node has its receipt", lambda: any(state.glob("receipts/receipts-*")), timeout_s=30)
+    shown = stack.run(
+        ["-m", "poolhouse_agent", "--state", str(state), "receipts", "show", "--all", "--json"], timeout_s=30
+    )
+    receipts = mine / "receipts.jsonl"
+    receipts.write_text(shown, encoding="utf-8")
+    assert json.loads(shown)["bill"]["proof"] == "equal"
+    assert cli.main(["--state", str(state), "receipts", "verify", str(receipts), *files]) == 0
 
 
 def cents(amount: Decimal) -> str:

@@ -1,6 +1,5 @@
 """Checks receipts offline: both signatures, the charge by the price, the share; and a payout by its receipts."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,25 +27,10 @@ class Checked:
 
 def read(paths: Iterable[Path]) -> Iterator[Mapping[str, Any]]:
     """Yield the receipts of files with one a line, as `receipts show --json` prints them. Raises ConfigError."""
-    for path in paths:
-        try:
-            with path.open(encoding="utf-8") as lines:
-                yield from _objects(path, lines)
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError("file_unreadable", f"{path}: {error}") from None
-
-
-def _objects(path: Path, lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError):
-            raise ConfigError("file_unreadable", f"{path}: line {number} is not JSON") from None
-        if not isinstance(value, dict):
-            raise ConfigError("file_unreadable", f"{path}: line {number} is not a JSON object")
-        yield value
+    try:
+        yield from exports.receipts(paths)
+    except exports.BadFile as error:
+        raise ConfigError("file_unreadable", str(error)) from None
 
 
 def check(receipts: Iterable[Mapping[str, Any]], *, portal_key: str, prices: Mapping[int, Price] | None) -> Checked:

@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Manager
 from poolhouse_common import receipts as wire
 
 from portal.accounts.models import Organization
@@ -26,7 +27,7 @@ from portal.billing.rules.receipt_keys import ReceiptKey
 from portal.billing.selectors import balances
 from portal.billing.services import ledger, receipts
 from portal.metering.errors import UsageConflict, UsageTooOld
-from portal.metering.models import Spool, UsageRecord
+from portal.metering.models import UsageRecord
 from portal.metering.rules.usage_rows import UsageRow
 from portal.metering.services import ingest, spools
 from portal.nodes.models import Node
@@ -34,7 +35,12 @@ from portal.providers.models import Provider
 
 _BATCH = 500
 _MOMENTS = ("opened_at", "first_token_at", "closed_at")
-_ORGANIZATION, _PRICE = "organization_missing", "price_missing"
+_NAMED: Final[tuple[tuple[str, str, Manager[Any]], ...]] = (
+    ("organization_missing", "organization_id", Organization.objects),
+    ("provider_missing", "provider_id", Provider.objects),
+    ("node_missing", "node_id", Node.objects),
+    ("price_missing", "price_version_id", PriceVersion.objects),
+)
 
 
 @dataclass(slots=True)
@@ -52,15 +58,18 @@ def take_over(
 ) -> Taken:
     """Store the usage of every sound receipt that is not stored yet. Raises ReceiptsOff."""
     key, taken, left = receipts.signing_key(), Taken(), iter(found)
+    purse = None if is_dry else _Purse(recovery, now)
     while batch := list(islice(left, _BATCH)):
         columns = list(_opened(batch, key, taken))
         fresh = _unknown(columns, taken)
-        sound = [one for one in fresh if _is_bookable(one, taken)]
+        sound = _bookable(fresh, taken)
         taken.charge_nano += sum(one["charge_nano"] for one in sound)
-        if is_dry:
+        if purse is None:
             taken.new += len(sound)
-        elif sound:
-            _store(recovery, sound, taken, actor, now)
+        else:
+            _store(purse, sound, taken, actor, now)
+    if purse is not None:
+        spools.mark_drained(public_id=purse.spool.public_id, now=now)  # nobody is to wait for more of it
     return taken
 
 
@@ -99,40 +108,35 @@ def _unknown(columns: list[dict[str, Any]], taken: Taken) -> list[dict[str, Any]
     return list(fresh.values())
 
 
-def _is_bookable(one: Mapping[str, Any], taken: Taken) -> bool:
-    """Tell whether everything that the record names is here; what is not is noted by code."""
-    missing = next(
-        (
-            code
-            for code, exists in (
-                (_ORGANIZATION, Organization.objects.filter(pk=one["organization_id"]).exists()),
-                ("provider_missing", Provider.objects.filter(pk=one["provider_id"]).exists()),
-                ("node_missing", Node.objects.filter(pk=one["node_id"]).exists()),
-                (_PRICE, PriceVersion.objects.filter(pk=one["price_version_id"]).exists()),
-            )
-            if not exists
-        ),
-        "",
-    )
-    if missing:
-        taken.left_out[missing] += 1
-    return not missing
+def _bookable(fresh: list[dict[str, Any]], taken: Taken) -> list[dict[str, Any]]:
+    """Return the records of which everything that they name is here; the others are noted by code."""
+    here = [(code, name, _there(rows, {one[name] for one in fresh})) for code, name, rows in _NAMED]
+    sound = []
+    for one in fresh:
+        missing = next((code for code, name, ids in here if one[name] not in ids), "")
+        if missing:
+            taken.left_out[missing] += 1
+        else:
+            sound.append(one)
+    return sound
 
 
-def _store(recovery: Recovery, sound: list[dict[str, Any]], taken: Taken, actor: Actor, now: datetime) -> None:
-    spool = spools.register(public_id=f"spool_{recovery.public_id}"[:40], process="recovery", host="receipts", now=now)
-    purse = _Purse(spool, now)
+def _there(rows: Manager[Any], ids: set[int]) -> set[int]:
+    return set(rows.filter(pk__in=ids).values_list("pk", flat=True))
+
+
+def _store(purse: "_Purse", sound: list[dict[str, Any]], taken: Taken, actor: Actor, now: datetime) -> None:
     for one in sound:
         try:
             with transaction.atomic():
                 row = _row(one, purse)
-                ingest.ingest(spool=spool.public_id, rows=[row], now=now)
+                ingest.ingest(spool=purse.spool.public_id, rows=[row], now=now)
                 audit.record(
                     actor=actor,
                     event="usage.recovered",
                     subject=f"{row.request_id}/{row.attempt}",
                     now=now,
-                    detail={"recovery": recovery.public_id, "charge_nano": str(row.charge_nano)},
+                    detail={"recovery": purse.recovery.public_id, "charge_nano": str(row.charge_nano)},
                 )
             taken.new += 1
         except (UsageConflict, UsageTooOld) as error:
@@ -152,10 +156,16 @@ def _row(one: Mapping[str, Any], purse: "_Purse") -> UsageRow:
 
 
 class _Purse:
-    """Who pays for usage whose leases are lost: promotional credit first, as a lease would have had it."""
+    """Who pays for usage whose leases are lost: promotional credit first, as a lease would have had it.
 
-    def __init__(self, spool: Spool, now: datetime) -> None:
-        self._spool = spool
+    One for all receipts of a recovery: what it has given out is booked only after the last of them.
+    """
+
+    def __init__(self, recovery: Recovery, now: datetime) -> None:
+        self.recovery = recovery
+        self.spool = spools.register(
+            public_id=f"spool_{recovery.public_id}"[:40], process="recovery", host="receipts", now=now
+        )
         self._now = now
         self._promo: dict[int, int] = {}
 
@@ -188,7 +198,7 @@ class _Purse:
         row, _ = CreditLease.objects.get_or_create(
             organization=organization,
             account=account,
-            spool=self._spool,
+            spool=self.spool,
             defaults={
                 "granted": 0,
                 "state": LeaseState.CLOSED,

@@ -1,15 +1,14 @@
 """`manage.py recover`: make held credit agree with its leases; after an old backup, take over what happened since."""
 
 import getpass
-import json
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
-from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from django.utils.dateparse import parse_datetime
+from poolhouse_common import exports
 
 from portal.audit.services import Actor
 from portal.billing.models import Recovery
@@ -30,7 +29,7 @@ _EXAMPLE = """examples:
 after a backup was restored, before anything else is started:
   manage.py recover --after-restore                      # what Stripe has done since; changes nothing
   manage.py recover --after-restore --apply \\
-      --spools /var/lib/poolhouse/spool --receipts node-1.jsonl --receipts node-2.jsonl
+      --spools /var/lib/poolhouse/spool --receipts node-1.jsonl node-2.jsonl
   manage.py ledger_check
   manage.py recover --thaw                               # let payments go on
 
@@ -58,7 +57,9 @@ class Command(BaseCommand):
         parser.add_argument("--thaw", action="store_true", help="let payments go on after a recovery")
         parser.add_argument("--since", help="the last moment that the backup knows (default: its last booking)")
         parser.add_argument("--spools", type=Path, help="a folder with spools of gateways that no longer run")
-        parser.add_argument("--receipts", type=Path, action="append", default=[], help="receipts of a node; repeatable")
+        parser.add_argument(
+            "--receipts", type=Path, nargs="+", action="extend", default=[], help="receipts of nodes, one a line"
+        )
 
     def handle(self, *_: object, **options: Any) -> None:
         """Do one of the three."""
@@ -72,6 +73,8 @@ class Command(BaseCommand):
                 self._holds(actor, now, is_applied=options["apply"])
         except PaymentError as error:
             raise CommandError(f"Stripe could not be asked: {error.code}: {error.message}. Run this again.") from error
+        except exports.BadFile as error:
+            raise CommandError(f"file_unreadable: {error}") from error
         except DomainError as error:
             raise CommandError(f"{error.code}: {error.message}. {error.fix or ''}".strip()) from error
 
@@ -96,8 +99,9 @@ class Command(BaseCommand):
         until = opened.known_until if opened else _known_until(options["since"])
         since = until - stripe_recovery.OVERLAP
         self.stdout.write(f"the books know everything up to {until:%Y-%m-%dT%H:%M:%SZ}")
+        self._look_at_files(options)
         if not options["apply"]:
-            self._say_what_is_missing(since, list(_receipts(options["receipts"])), actor, now)
+            self._say_what_is_missing(since, options["receipts"], actor, now)
             return
         row = opened or stripe_recovery.begin(known_until=until, actor=actor, now=now)
         self.stdout.write(f"{row.public_id}: payouts, refunds and automatic purchases rest")
@@ -105,9 +109,15 @@ class Command(BaseCommand):
         self._holds(actor, now, is_applied=True)
         self._say_what_is_left()
 
-    def _say_what_is_missing(
-        self, since: datetime, receipts: list[Mapping[str, Any]], actor: Actor, now: datetime
-    ) -> None:
+    def _look_at_files(self, options: dict[str, Any]) -> None:
+        """Find out what cannot be read before anything is changed. Raises BadFile."""
+        if options["spools"] and not options["spools"].is_dir():
+            raise exports.BadFile(options["spools"], "is not a folder")
+        if options["receipts"]:
+            count = sum(1 for _ in exports.receipts(options["receipts"]))
+            self.stdout.write(f"{count} receipts in {len(options['receipts'])} files")
+
+    def _say_what_is_missing(self, since: datetime, receipts: list[Path], actor: Actor, now: datetime) -> None:
         found = list(stripe_recovery.look(since=since).found())
         for one in found:
             self.stdout.write(
@@ -116,8 +126,8 @@ class Command(BaseCommand):
             )
         if receipts:
             nobody = Recovery(public_id="dry", known_until=since, started_at=now)
-            taken = usage_recovery.take_over(recovery=nobody, found=receipts, actor=actor, now=now, is_dry=True)
-            self._say_taken(taken)
+            told = exports.receipts(receipts)
+            self._say_taken(usage_recovery.take_over(recovery=nobody, found=told, actor=actor, now=now, is_dry=True))
         if found:
             raise CommandError(f"{len(found)} of Stripe's objects are not in the books; run with --apply", returncode=1)
         self.stdout.write("Stripe has nothing that the books do not know")
@@ -143,7 +153,7 @@ class Command(BaseCommand):
                 told = f"{replayed.records} records" if replayed else "its process lives, left alone"
                 self.stdout.write(f"{path.spool_id}: {told}")
         if options["receipts"]:
-            found = _receipts(options["receipts"])
+            found = exports.receipts(options["receipts"])
             self._say_taken(usage_recovery.take_over(recovery=row, found=found, actor=actor, now=now))
         posted = posting.post_all(now=now)
         self.stdout.write(f"{posted.records} usage records booked, {posted.unpostable} cannot be")
@@ -181,19 +191,3 @@ def _known_until(given: str | None) -> datetime:
     if moment.tzinfo is None:
         raise CommandError("--since needs a time zone, such as 2026-11-30T12:00:00Z")
     return moment
-
-
-def _receipts(paths: list[Path]) -> Iterator[Mapping[str, Any]]:
-    """Yield the receipts of files with one a line."""
-    for path in paths:
-        try:
-            lines = path.read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise CommandError(f"{path}: {error}") from error
-        for number, line in enumerate(lines, start=1):
-            try:
-                value = json.loads(line)
-            except ValueError as error:
-                raise CommandError(f"{path}: line {number} is not JSON") from error
-            if isinstance(value, dict):
-                yield value
