@@ -74,7 +74,9 @@ class EarningMaturity(models.Model):
             ),
         ]
         indexes = [
-            models.Index(fields=["matures_at", "id"], condition=Q(matured_tx=None), name="earning_immature"),
+            models.Index(
+                fields=["provider", "matures_at", "id"], condition=Q(matured_tx=None), name="earning_immature"
+            ),
         ]
 
     def __str__(self) -> str:

@@ -15,7 +15,7 @@ from django.db.models import Sum
 
 from portal.billing.models import EarningDay, SpendDay
 from portal.billing.rules.accounts import Kind
-from portal.billing.selectors import availability
+from portal.billing.selectors import availability, journal
 from portal.catalog.models import CatalogModel
 from portal.nodes.models import NodeClass
 from portal.nodes.rules.house_costs import cost_nano
@@ -43,17 +43,25 @@ _MOVED = """
     WHERE account.kind = ANY(%(kinds)s)
     GROUP BY 1, 2
 """
-# Revenue has a leg in every posting of usage; what else moved it is looked up from the other transactions.
+# Revenue has a leg in every posting of usage; what else moved it is looked up from the other transactions, each read by
+# itself: the database takes the revenue's transfers for few, and would read them all.
 _CORRECTED = """
-    SELECT (tx.effective_at AT TIME ZONE 'UTC')::date, 'platform_revenue',
-        sum(CASE WHEN part.debit_account_id = account.id THEN part.amount ELSE -part.amount END)
+    SELECT (tx.effective_at AT TIME ZONE 'UTC')::date, 'platform_revenue', sum(part.moved)
     FROM billing_ledgertx tx
-    JOIN billing_ledgertransfer part ON part.tx_id = tx.id
-    JOIN billing_ledgeraccount account ON account.kind = 'platform_revenue'
-        AND account.id IN (part.debit_account_id, part.credit_account_id)
-    WHERE tx.kind <> 'usage' AND tx.effective_at >= %(starts_at)s AND tx.effective_at < %(ends_at)s
+    CROSS JOIN LATERAL (
+        SELECT sum(CASE WHEN debit.kind = 'platform_revenue' THEN amount
+            WHEN credit.kind = 'platform_revenue' THEN -amount END) AS moved
+        FROM billing_ledgertransfer
+        JOIN billing_ledgeraccount debit ON debit.id = debit_account_id
+        JOIN billing_ledgeraccount credit ON credit.id = credit_account_id
+        WHERE tx_id = tx.id
+    ) part
+    WHERE tx.kind = ANY(%(others)s) AND tx.effective_at >= %(starts_at)s AND tx.effective_at < %(ends_at)s
+        AND part.moved IS NOT NULL
     GROUP BY 1
 """
+# The postings of every minute and hour that have no leg in revenue beside usage.
+_NO_CORRECTIONS: Final = frozenset({"usage", "maturity", "reserve_released", "availability"})
 
 
 @dataclass(slots=True)
@@ -176,7 +184,13 @@ def _house_costs(nodes: Iterable[HouseNode], days: Iterable[date], *, now: datet
 
 def _moved(starts_at: datetime, ends_at: datetime) -> Iterable[tuple[date, str, int]]:
     kinds = [str(kind) for kind in LOSSES if kind != Kind.PLATFORM_REVENUE]
-    given: dict[str, list[str] | datetime] = {"kinds": kinds, "starts_at": starts_at, "ends_at": ends_at}
+    others = [kind for kind in journal.kinds() if kind not in _NO_CORRECTIONS]
+    given: dict[str, list[str] | datetime] = {
+        "kinds": kinds,
+        "others": others,
+        "starts_at": starts_at,
+        "ends_at": ends_at,
+    }
     with connection.cursor() as cursor:
         for statement in (_MOVED, _CORRECTED):
             cursor.execute(statement, given)

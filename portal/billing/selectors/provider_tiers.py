@@ -50,11 +50,6 @@ def standing(provider: Provider, *, now: datetime) -> Standing:
     return standings([provider], now=now)[provider.public_id]
 
 
-def standings_by_id(public_ids: Iterable[str], *, now: datetime) -> dict[str, Standing]:
-    """Return the standings of those of the public ids that name a provider."""
-    return standings(Provider.objects.filter(public_id__in=set(public_ids)).order_by("pk"), now=now)
-
-
 def _first_days(providers: Iterable[int]) -> dict[int, date]:
     rows = EarningDay.objects.filter(provider_id__in=list(providers)).values("provider_id").annotate(first=Min("day"))
     return {row["provider_id"]: row["first"] for row in rows.order_by("provider_id")}

@@ -10,7 +10,7 @@ from django.db import IntegrityError, transaction
 from portal.audit import services as audit
 from portal.audit.services import SYSTEM_ACTOR, Actor
 from portal.billing.errors import PriceInThePast, UnsoundPrice
-from portal.billing.models import AvailabilityHour, AvailabilityRate, EarningMaturity
+from portal.billing.models import AvailabilityHour, AvailabilityRate, EarningMaturity, LedgerTx
 from portal.billing.rules import availability as rules
 from portal.billing.rules.availability import HOUR, GpuPay
 from portal.billing.selectors import availability as selectors
@@ -100,8 +100,7 @@ def _pay_hour(hour: datetime, now: datetime) -> int:
     with db.advisory_lock("poolhouse.billing.availability"):
         earned = _earned(selectors.unpaid_nodes(hour=hour), hour, rates, now)
         held = provider_tiers.standings({row.node.provider for row in earned}, now=now)
-        for row in earned:
-            _book(row, hour, held[row.node.provider.public_id].hold_days, now)
+        _book(earned, hour, {provider: standing.hold_days for provider, standing in held.items()}, now)
     return len(earned)
 
 
@@ -119,34 +118,45 @@ def _earned_by(node: Node, minutes: int, gpus: list[GpuPay]) -> _Earned:
     return _Earned(node, minutes, len(paid), rules.pay_nano(paid, minutes=minutes))
 
 
-def _book(row: _Earned, hour: datetime, hold_days: int, now: datetime) -> None:
-    provider = row.node.provider.public_id
+def _book(earned: list[_Earned], hour: datetime, hold_days: dict[str, int], now: datetime) -> None:
+    """Write the whole hour at once: the providers' accounts are locked in one order."""
+    posted = ledger.post_all([_entry(row, hour) for row in earned], actor=SYSTEM_ACTOR, now=now)
+    AvailabilityHour.objects.bulk_create(_paid(row, hour, tx) for row, tx in zip(earned, posted, strict=True))
+    EarningMaturity.objects.bulk_create(
+        EarningMaturity(
+            tx=tx,
+            provider=row.node.provider.public_id,
+            amount_nano=row.amount_nano,
+            matures_at=hour + HOUR + timedelta(days=hold_days[row.node.provider.public_id]),
+        )
+        for row, tx in zip(earned, posted, strict=True)
+    )
+
+
+def _entry(row: _Earned, hour: datetime) -> ledger.Entry:
     name = f"{row.node.public_id}:{hour:%Y-%m-%dT%H}"
-    tx = ledger.post(
+    return ledger.Entry(
         kind="availability",
         key=f"availability:{name}",
         source_type="availability_hour",
         source_id=name,
-        transfers=templates.availability(provider=provider, amount=row.amount_nano, currency=settings.CURRENCY),
-        actor=SYSTEM_ACTOR,
-        now=now,
+        transfers=templates.availability(
+            provider=row.node.provider.public_id, amount=row.amount_nano, currency=settings.CURRENCY
+        ),
         effective_at=hour + HOUR - timedelta(microseconds=1),
         note=f"{row.minutes} minutes of {row.gpus} GPUs",
     )
-    AvailabilityHour.objects.create(
+
+
+def _paid(row: _Earned, hour: datetime, tx: LedgerTx) -> AvailabilityHour:
+    return AvailabilityHour(
         hour=hour,
         node_id=row.node.pk,
         node=row.node.public_id,
-        provider=provider,
+        provider=row.node.provider.public_id,
         node_class=row.node.node_class,
         gpus=row.gpus,
         minutes=row.minutes,
         amount_nano=row.amount_nano,
         tx=tx,
-    )
-    EarningMaturity.objects.create(
-        tx=tx,
-        provider=provider,
-        amount_nano=row.amount_nano,
-        matures_at=hour + HOUR + timedelta(days=hold_days),
     )

@@ -201,8 +201,10 @@ def _write(entries: Sequence[tuple[LedgerTx, Sequence[Transfer]]]) -> list[Ledge
         until = periods.closed_until()
         for tx, _ in entries:
             tx.effective_at = rules.open_at(tx.effective_at, closed_until=until, now=tx.created_at)
-        LedgerTx.objects.bulk_create([tx for tx, _ in entries], ignore_conflicts=True)
-        keys = [tx.idempotency_key for tx, _ in entries]
+        # In the order of the keys: two runs that bring the same events wait for each other and never deadlock.
+        fresh = sorted((tx for tx, _ in entries), key=lambda tx: tx.idempotency_key)
+        LedgerTx.objects.bulk_create(fresh, ignore_conflicts=True)
+        keys = [tx.idempotency_key for tx in fresh]
         stored = {row.idempotency_key: row for row in LedgerTx.objects.filter(idempotency_key__in=keys)}
         _move([(tx, transfers) for tx, transfers in entries if stored[tx.idempotency_key].pk == tx.pk])
         return [_same(tx, stored[tx.idempotency_key]) for tx, _ in entries]

@@ -3,48 +3,47 @@
 import hashlib
 import logging
 from datetime import datetime
-from itertools import groupby
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Exists, OuterRef, QuerySet
 
 from portal.audit.services import SYSTEM_ACTOR
 from portal.billing.errors import BelowFloor
 from portal.billing.models import EarningMaturity
 from portal.billing.rules import trust_tiers
 from portal.billing.selectors import provider_tiers
-from portal.billing.selectors.provider_tiers import Standing
 from portal.billing.services import ledger, netting, reserve, templates
+from portal.providers.models import Provider
 
 log = logging.getLogger(__name__)
 
 
 def mature(*, now: datetime, limit: int = 20_000) -> int:
-    """Move due earnings from pending to available, one transaction a provider; return how many earnings matured.
+    """Move due earnings from pending to available, `limit` a provider at most; return how many earnings matured.
 
-    Provider by provider, so that many small earnings of one are one transaction. Each earning matures once; what
-    another run holds is left to it. A provider whose pending balance is short of its earnings is left out and logged;
-    `ledger_check` names the difference.
+    Each provider is a transaction of its own, so that its many small earnings are one posting and it keeps nobody
+    waiting. Each earning matures once; what another run holds is left to it. A provider whose pending balance is short
+    of its earnings is left out and logged; `ledger_check` names the difference.
     """
-    with transaction.atomic():
-        due = list(
-            EarningMaturity.objects.select_for_update(skip_locked=True, of=("self",))
-            .filter(matured_tx=None, matures_at__lte=now)
-            .order_by("provider", "id")[:limit]
-        )
-        standings = provider_tiers.standings_by_id({row.provider for row in due}, now=now)
-        return sum(
-            _mature_provider(list(rows), standings.get(provider), now)
-            for provider, rows in groupby(due, key=lambda row: row.provider)
-        )
+    due = _due(now).filter(provider=OuterRef("public_id"))
+    standings = provider_tiers.standings(Provider.objects.filter(Exists(due)).order_by("pk"), now=now)
+    return sum(_mature_provider(provider, standing.reserve_bps, now, limit) for provider, standing in standings.items())
 
 
-def _mature_provider(rows: list[EarningMaturity], standing: Standing | None, now: datetime) -> int:
+def _due(now: datetime) -> QuerySet[EarningMaturity]:
+    return EarningMaturity.objects.filter(matured_tx=None, matures_at__lte=now)
+
+
+def _mature_provider(provider: str, reserve_bps: int, now: datetime, limit: int) -> int:
+    mine = _due(now).filter(provider=provider).order_by("matures_at", "id")
     try:
         with transaction.atomic():
-            _post(rows, standing.reserve_bps if standing else 0, now)
+            rows = list(mine.select_for_update(skip_locked=True, of=("self",))[:limit])
+            if rows:
+                _post(rows, reserve_bps, now)
     except BelowFloor as error:
-        log.error("billing.maturity_blocked", extra={"provider": rows[0].provider, "reason": error.message})  # noqa: TRY400  the message says it all
+        log.error("billing.maturity_blocked", extra={"provider": provider, "reason": error.message})  # noqa: TRY400  the message says it all
         return 0
     return len(rows)
 

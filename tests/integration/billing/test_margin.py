@@ -6,6 +6,7 @@ import pytest
 
 from portal.audit.services import SYSTEM_ACTOR
 from portal.billing.models import AvailabilityHour, LedgerTx
+from portal.billing.rules.clawback import Split
 from portal.billing.selectors.margin import margin
 from portal.billing.services import availability, ledger, posting, templates
 from portal.nodes.models import HouseCost
@@ -39,6 +40,12 @@ def test_every_cost_is_in_it_and_the_tables_have_one_sum(django_assert_max_num_q
     post("stripe_fee", templates.stripe_fee(amount=300, currency="usd"))
     post("dispute_fee", templates.dispute_fee(amount=200, currency="usd"))
     post("promo_grant", templates.promo_grant(organization=market.customer.public_id, amount=50, currency="usd"))
+    provider = market.provider.public_id
+    post("provider_credit", templates.provider_credit(provider=provider, amount=70, currency="usd"))
+    pending = Split(pending_nano=30, reserve_nano=0, available_nano=0, debt_nano=0)
+    post(
+        "provider_clawback", templates.provider_clawback(provider=provider, split=pending, customer="", currency="usd")
+    )
 
     with django_assert_max_num_queries(12):
         found = margin(first=FIRST, last=LAST, now=NOON)
@@ -48,7 +55,8 @@ def test_every_cost_is_in_it_and_the_tables_have_one_sum(django_assert_max_num_q
     assert total.availability_nano == AvailabilityHour.objects.get().amount_nano == 600
     assert total.house_nano == 18 * 1_000_000
     assert (total.stripe_fees_nano, total.write_offs_nano, total.promotion_nano) == (300, 200, 50)
-    assert total.margin_nano == 1_200_000 - 480_000 - 600 - 18_000_000 - 300 - 200 - 50
+    assert total.corrections_nano == 70 - 30
+    assert total.margin_nano == 1_200_000 - 480_000 - 600 - 18_000_000 - 300 - 200 - 50 - 40
     for rows in (found.days, found.models, found.classes):
         assert sum(row.margin_nano for row in rows) == total.margin_nano
     assert [row.charge_nano for row in found.days] == [600_000, 600_000, 0]

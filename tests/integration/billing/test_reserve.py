@@ -146,6 +146,20 @@ def test_many_providers_are_judged_in_a_handful_of_queries(market, django_assert
     assert len(found) == 4
 
 
+def test_a_provider_whose_reserve_is_short_keeps_nobody_waiting(market, caplog):
+    other = Market()
+    other.serve()
+    posting.post_usage(now=LATER)
+    maturity.mature(now=DELIVERED + timedelta(days=7))
+    short, sound = sorted((market, other), key=lambda each: each.provider.public_id)
+    ReservedEarning.objects.filter(provider=short.provider.public_id).update(amount_nano=SHARE)
+
+    assert reserve.release_due(now=DELIVERED + timedelta(days=37)) == 1
+
+    assert (provider(short).reserve_nano, provider(sound).reserve_nano) == (SHARE // 10, 0)
+    assert "billing.reserve_blocked" in caplog.messages
+
+
 def test_a_changed_reserve_is_a_difference(market):
     maturity.mature(now=DELIVERED + timedelta(days=7))
     ReservedEarning.objects.update(amount_nano=1)
