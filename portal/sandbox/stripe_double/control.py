@@ -6,31 +6,16 @@ from typing import cast
 from portal.sandbox.stripe_double import permissions, platform
 from portal.sandbox.stripe_double.clock import tick
 from portal.sandbox.stripe_double.control_money import MoneyControl
-from portal.sandbox.stripe_double.control_words import number, text, word
+from portal.sandbox.stripe_double.control_words import FIELDS, PLATFORM_FIELDS, number, require_known, text, word
 from portal.sandbox.stripe_double.engine import HELD_S, HOLD, Engine
 from portal.sandbox.stripe_double.events import API_VERSION
-from portal.sandbox.stripe_double.faults import Body, Refusal
+from portal.sandbox.stripe_double.faults import Body, Refusal, invalid
 from portal.sandbox.stripe_double.hooks import Hooks, described
 from portal.sandbox.stripe_double.store import Store
 
 FAULT_KINDS = frozenset({"timeout", "reset", "500", "429", "409", HOLD})
 WEBHOOK_KINDS = frozenset({"duplicate", "twin", "reorder", "delay", "drop"})
 KEPT_BY_RESET = ("is_live", "currency", "base")
-_PLATFORM = (
-    "accounts_blocked",
-    "charges_stopped",
-    "checkout_card",
-    "country",
-    "dispute_fee",
-    "fee_bps",
-    "minimum_balance",
-    "payout_interval",
-    "payouts_stopped",
-    "platform_unregistered",
-    "refund_shortage",
-    "settlement_s",
-    "tax_bps",
-)
 
 
 class Control:
@@ -55,23 +40,29 @@ class Control:
         self._waiting: dict[str, Callable[[Body], Body]] = {"gate/held": self._gate_held, "gate/open": self._gate_open}
 
     def handle(self, name: str, body: Body) -> Body:
-        """Do what `name` says. Raises Refusal."""
+        """Do what `name` says; no name lists them all. Raises Refusal."""
+        if not name:
+            return {"controls": {known: list(fields) for known, fields in FIELDS.items()}}
+        require_known(name, body)
         waiting = self._waiting.get(name)
         if waiting is not None:
             return waiting(body)
-        call = self._calls.get(name)
-        if call is None:
-            known = ", ".join(sorted([*self._calls, *self._waiting]))
-            raise Refusal(404, "", f"No such control: {name}. Known: {known}")
         with self._store.transaction():
-            return call(body)
+            return self._calls[name](body)
 
     def _state(self, body: Body) -> Body:
         return {
             "now": self._store.now(),
             "pending_webhooks": [described(one) for one in self._hooks.pending()],
+            "armed": self._armed(),
             **self._engine.counts(),
         }
+
+    def _armed(self) -> list[Body]:
+        """Return the failures that no call has met yet."""
+        names = ("method", "path", "kind", "when", "count")
+        query = "SELECT method, path, kind, moment, remaining FROM faults WHERE remaining > 0 ORDER BY id"
+        return [dict(zip(names, row, strict=True)) for row in self._store.rows(query)]
 
     def _reset(self, body: Body) -> Body:
         kept = {name: self._store.meta(name) for name in KEPT_BY_RESET}
@@ -89,10 +80,13 @@ class Control:
 
     def _fail(self, body: Body) -> Body:
         kind, moment = word(body, "kind", FAULT_KINDS), word(body, "when", {"before", "after"}, default="before")
+        method, path = word(body, "method", {"GET", "POST"}, default="POST"), text(body, "path")
+        if path and not path.startswith(("/v1/", "/v2/")):
+            raise invalid("path must begin with /v1/ or /v2/; without one the next call of any fails", param="path")
         self._store.rows(
             "INSERT INTO faults (method, path, kind, moment, remaining) VALUES (?, ?, ?, ?, ?)",
-            str(body.get("method", "POST")),
-            text(body, "path"),
+            method,
+            path,
             kind,
             moment,
             number(body, "count", default=1),
@@ -133,7 +127,7 @@ class Control:
         return self._store.put(str(kept["object"]), kept)
 
     def _platform(self, body: Body) -> Body:
-        for name in _PLATFORM:
+        for name in PLATFORM_FIELDS:
             if name in body:
-                self._store.set_meta(name, str(body[name]))
+                self._store.set_meta(name, "" if body[name] is False else str(body[name]))
         return {"platform": True}

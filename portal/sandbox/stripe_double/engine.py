@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import cast
 
@@ -19,6 +20,7 @@ log = logging.getLogger(__name__)
 _OK = 200
 HOLD = "hold"
 HELD_S = 60.0
+_TURNED_AWAY = frozenset({"429", "409"})
 _PREFIXES = ("sk_test_", "rk_test_", "sk_live_", "rk_live_")
 
 
@@ -35,7 +37,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What to send; `ending` is `timeout` or `reset` where the answer must get lost."""
+    """What to send; `ending` is a failure that the caller gets instead: lost, or turned away."""
 
     status: int
     body: Body
@@ -111,6 +113,8 @@ class Engine:
         headers = {"Request-Id": self._store.new_id("req"), "Stripe-Version": API_VERSION}
         try:
             answer = self._answer(request, headers["Request-Id"])
+            if answer.ending in _TURNED_AWAY:
+                raise _turned_away(answer.ending)
         except Refusal as refusal:
             answer = Answer(refusal.status, refusal.body(), refusal.headers)
         return Answer(answer.status, answer.body, {**headers, **answer.headers}, answer.ending)
@@ -133,21 +137,21 @@ class Engine:
             page_token=page_token,
         )
         fault = self._fault(request)
-        if fault and fault.kind in {"429", "409"}:
+        if fault and fault.moment == "before" and fault.kind in _TURNED_AWAY:
             raise _turned_away(fault.kind)
         if request.method != "POST" or not call.key:
-            return self._act(route, call, fault)
+            return self._under(fault, call.path, lambda: self._do(route, call))
         return self._once(route, call, fault)
 
     def _once(self, route: Route, call: Call, fault: _Fault | None) -> Answer:
         request = fingerprint(route.method, call.path, call.params)
         kept = self._keys.begin(account=call.account, key=call.key, request=request)
         if kept is not None:
-            ending = fault.kind if fault and fault.kind in {"timeout", "reset"} else ""
-            return Answer(kept.status, kept.body, {"Idempotent-Replayed": "true"}, ending)
+            again = Answer(kept.status, kept.body, {"Idempotent-Replayed": "true"})
+            return self._under(fault, call.path, lambda: again)
         answer: Answer | None = None
         try:
-            answer = self._act(route, call, fault)
+            answer = self._under(fault, call.path, lambda: self._do(route, call))
         finally:  # whatever ended it, the key may be tried again
             if answer is None:
                 self._keys.forget(account=call.account, key=call.key)
@@ -158,16 +162,17 @@ class Engine:
             self._keys.keep(account=call.account, key=call.key, status=answer.status, body=answer.body)
         return answer
 
-    def _act(self, route: Route, call: Call, fault: _Fault | None) -> Answer:
+    def _under(self, fault: _Fault | None, path: str, act: Callable[[], Answer]) -> Answer:
+        """Act, with the failure that is due before or after it."""
         if fault and fault.moment == "before":
             if fault.kind != HOLD:
                 return _lost(fault)
-            self.gate.wait(call.path)
-        answer = self._do(route, call)
+            self.gate.wait(path)
+        answer = act()
         if fault and fault.moment == "after":
             if fault.kind != HOLD:
                 return _lost(fault) if fault.kind == "500" else replace(answer, ending=fault.kind)
-            self.gate.wait(call.path)
+            self.gate.wait(path)
         return answer
 
     def _do(self, route: Route, call: Call) -> Answer:

@@ -44,7 +44,6 @@ __all__ = ["CALLS", "StripeDouble"]
 CALLS = (
     accounts,
     accounts_v1,
-    accounts_v1,
     balances,
     banks,
     buying,
@@ -134,7 +133,7 @@ class StripeDouble:
         self.store.close()
         return self.engine.summary(self.unchecked_because)
 
-    def control(self, name: str, **body: object) -> Body:
+    def control(self, name: str, /, **body: object) -> Body:
         """Do what `POST /_double/<name>` does."""
         return self._control.handle(name, dict(body))
 

@@ -16,13 +16,12 @@ from portal.operators import stripe_setup
 from portal.payouts.services import stripe_books
 from portal.sandbox.stripe_double import permissions
 from portal.webhooks.models import CatchUpCursor, StripeEvent
-from tests.integration.payouts.conftest import shop  # noqa: F401  the stand-in
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def pool(shop, settings):  # noqa: F811  the fixture
+def pool(shop, settings):
     """A pool whose endpoints stand at Stripe as docs/stripe.md says."""
     settings.PUBLIC_URL = "http://testserver"
     stripe_books.sync(now=clock.now())
@@ -152,7 +151,7 @@ def test_no_secret_is_ever_told(pool, settings, caplog, client, world):
     settings.RECEIPT_SIGNING_KEY = f"{marker}"
     stripe.forget_connections()
     pool.double.control("key", key=settings.STRIPE_API_KEY, balance="read")
-    pool.double.control("fail", times=2, kind="500")
+    pool.double.control("fail", count=2, kind="500")
     told = StringIO()
 
     with caplog.at_level(logging.DEBUG), pytest.raises(SystemExit):

@@ -1,6 +1,5 @@
 """A running stand-in, the door to it, and what buyers and providers do at its pages."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -8,7 +7,6 @@ import httpx
 import pytest
 
 from portal.integrations import stripe
-from portal.integrations.stripe_http import HttpxTransport
 from portal.integrations.stripe_types import (
     AccountOrder,
     Checkout,
@@ -19,7 +17,6 @@ from portal.integrations.stripe_types import (
     Payments,
 )
 from portal.sandbox.stripe_double.server import StripeDouble
-from tests.factories.payouts import Shop, open_shop
 
 ALWAYS = datetime(2020, 1, 1, tzinfo=UTC)
 
@@ -87,15 +84,6 @@ class Till:
         for one in waiting:
             self.double.hooks.done(one.number)
         return [one.type for one in waiting]
-
-
-@pytest.fixture
-def shop(monkeypatch) -> Iterator[Shop]:
-    """A running stand-in with the pool pointed at it."""
-    monkeypatch.setattr(HttpxTransport, "INITIAL_DELAY", 0.01)
-    with open_shop() as opened:
-        yield opened
-    stripe.forget_connections()
 
 
 @pytest.fixture

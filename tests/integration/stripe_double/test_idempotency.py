@@ -74,6 +74,29 @@ def test_what_never_began_is_not_stored(double, kind):
     assert answers == [int(kind), 200]
 
 
+@pytest.mark.parametrize("kind", ["429", "409"])
+def test_who_is_turned_away_after_the_act_finds_it_done(double, kind):
+    double.control("fail", path="/v1/customers", kind=kind, when="after")
+
+    first, second = [post(double, "/v1/customers", data=CUSTOMER) for _ in range(2)]
+
+    assert (first.status_code, second.status_code) == (int(kind), 200)
+    assert second.headers["idempotent-replayed"] == "true"
+    assert len(double.store.all("customer")) == 1
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("kind", ["500", "429", "409"])
+def test_an_answer_that_is_given_again_can_fail_too(double, kind, when):
+    made = post(double, "/v1/customers", data=CUSTOMER)
+    double.control("fail", path="/v1/customers", kind=kind, when=when)
+
+    failed, again = [post(double, "/v1/customers", data=CUSTOMER) for _ in range(2)]
+
+    assert (failed.status_code, again.json()) == (int(kind), made.json())
+    assert len(double.store.all("customer")) == 1
+
+
 def test_a_refused_parameter_is_not_stored(double):
     wrong = post(double, "/v1/customers", data={"nmae": "Acme"})
     right = post(double, "/v1/customers", data=CUSTOMER)

@@ -1,25 +1,12 @@
 """The hosted pages say what they are, and each works once."""
 
-from collections.abc import Iterator
-
 import httpx
 import pytest
 
 from portal.integrations import stripe
-from portal.integrations.stripe_http import HttpxTransport
 from portal.integrations.stripe_types import AccountOrder, CheckoutOrder, CustomerOrder
-from tests.factories.payouts import Shop, open_shop
 
 ACCOUNT = AccountOrder(provider="prov_1", display_name="P", contact_email="p@example.com", country="DE")
-
-
-@pytest.fixture
-def shop(monkeypatch) -> Iterator[Shop]:
-    """A running stand-in with the pool pointed at it."""
-    monkeypatch.setattr(HttpxTransport, "INITIAL_DELAY", 0.01)
-    with open_shop() as opened:
-        yield opened
-    stripe.forget_connections()
 
 
 @pytest.fixture
