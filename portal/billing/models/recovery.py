@@ -40,11 +40,15 @@ class FoundKind(models.TextChoices):
 
 
 class FoundState(models.TextChoices):
-    """`frozen`: its money is set aside until it is taken over; `unexplained`: nothing here says what it was."""
+    """`frozen`: its money is set aside until it is taken over; `unexplained`: nothing here says what it was.
+
+    `released`: an operator has dealt with what was unexplained, and what was set aside went back to where it came from.
+    """
 
     FROZEN = "frozen"
     IMPORTED = "imported"
     UNEXPLAINED = "unexplained"
+    RELEASED = "released"
 
 
 class FoundObject(models.Model):

@@ -14,6 +14,7 @@ from portal.billing.selectors import balances
 from portal.billing.services import ledger
 from portal.billing.services.ledger import Transfer
 from portal.core import money
+from portal.core.errors import NotFound
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +72,22 @@ def unexplained(*, row: FoundObject, why: str, actor: Actor, now: datetime) -> F
     return _settle(row, FoundState.UNEXPLAINED, why, actor, now)
 
 
+def release(*, stripe_id: str, reason: str, actor: Actor, now: datetime) -> FoundObject:
+    """Put back what was set aside for an object that an operator has dealt with. Raises NotFound, BelowFloor."""
+    row = FoundObject.objects.filter(stripe_id=stripe_id, state=FoundState.UNEXPLAINED).first()
+    if row is None:
+        raise NotFound(f"no unexplained object is called {stripe_id}", fix="take an id that `recover --thaw` has named")
+    return _settle(row, FoundState.RELEASED, reason, actor, now)
+
+
 def _settle(row: FoundObject, state: FoundState, why: str, actor: Actor, now: datetime) -> FoundObject:
     with transaction.atomic():
         row = FoundObject.objects.select_for_update(of=("self",)).get(pk=row.pk)
-        if row.state == state and row.why == why[:240]:
+        if row.state == FoundState.RELEASED or (row.state == state and row.why == why[:240]):
             return row
-        if state == FoundState.IMPORTED and row.freeze_tx is not None:
-            ledger.reverse(tx=row.freeze_tx, reason=f"{row.stripe_id} is taken over", actor=actor, now=now)
+        if state != FoundState.UNEXPLAINED and row.freeze_tx is not None:
+            reason = why or f"{row.stripe_id} is taken over"
+            ledger.reverse(tx=row.freeze_tx, reason=reason, actor=actor, now=now)
         row.state, row.why, row.settled_at = state, why[:240], now
         row.save(update_fields=["state", "why", "settled_at"])
         _record(row, f"recovery.{state}", actor, now)

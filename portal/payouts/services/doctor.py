@@ -170,7 +170,7 @@ def recovery_findings() -> Iterator[Finding]:
     left = freeze.unexplained()
     if left:
         names = ", ".join(one.stripe_id for one in left[:_SHOWN])
-        fix = "look at each at Stripe, then book it by hand"
+        fix = "give the money back at Stripe or book it by hand, then `manage.py recover --release ID --reason …`"
         yield Finding("recovery_unexplained", "warn", f"{len(left)} objects stay set aside: {names}", fix)
 
 

@@ -16,7 +16,6 @@ from portal.billing.models import (
     Dispute,
     FoundKind,
     FoundObject,
-    FoundState,
     LedgerTx,
     Recovery,
     Refund,
@@ -237,8 +236,5 @@ def _settle(stripe_id: str, problem: str, actor: Actor, now: datetime) -> str:
     if row is None:
         return "foreign"
     if problem:
-        found_objects.unexplained(row=row, why=problem, actor=actor, now=now)
-        return FoundState.UNEXPLAINED
-    if row.state != FoundState.IMPORTED:
-        found_objects.imported(row=row, actor=actor, now=now)
-    return FoundState.IMPORTED
+        return found_objects.unexplained(row=row, why=problem, actor=actor, now=now).state
+    return found_objects.imported(row=row, actor=actor, now=now).state

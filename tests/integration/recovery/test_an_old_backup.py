@@ -174,6 +174,13 @@ def test_what_nothing_here_explains_stays_set_aside_and_is_named(shop, world, ba
         freeze_again()
     assert "1 objects stay set aside" in recover("--thaw")
     assert balance_of("frozen", organization) == 20 * 10**9
+    with pytest.raises(CommandError, match="--release needs --reason"):
+        recover("--release", lost.payment_intent)
+    assert "20 went back" in recover("--release", lost.payment_intent, "--reason", "refunded at Stripe")
+    assert balance_of("frozen", organization) == 0
+    assert "UNEXPLAINED" not in recover("--after-restore", "--apply")
+    with pytest.raises(CommandError, match="no unexplained object"):
+        recover("--release", lost.payment_intent, "--reason", "twice")
 
 
 def freeze_again() -> None:

@@ -12,7 +12,7 @@ from poolhouse_common import exports
 
 from portal.audit.services import Actor
 from portal.billing.models import Recovery
-from portal.billing.services import freeze, lease_sweep, posting, recovery, replay, usage_recovery
+from portal.billing.services import found_objects, freeze, lease_sweep, posting, recovery, replay, usage_recovery
 from portal.core import clock
 from portal.core.errors import DomainError
 from portal.core.money import decimal_text
@@ -32,6 +32,7 @@ after a backup was restored, before anything else is started:
       --spools /var/lib/poolhouse/spool --receipts node-1.jsonl node-2.jsonl
   manage.py ledger_check
   manage.py recover --thaw                               # let payments go on
+  manage.py recover --release tr_123 --reason "…"        # you have dealt with what was left unexplained
 
 --apply stops all payouts, refunds and automatic purchases first, then sets money aside for everything at Stripe that
 the books do not know, and takes it over. It may be repeated. Nodes print their receipts with
@@ -55,6 +56,8 @@ class Command(BaseCommand):
         parser.add_argument("--apply", action="store_true", help="repair what differs, take over what is missing")
         parser.add_argument("--after-restore", action="store_true", help="an old backup was restored")
         parser.add_argument("--thaw", action="store_true", help="let payments go on after a recovery")
+        parser.add_argument("--release", metavar="ID", help="put back what was set aside for this unexplained object")
+        parser.add_argument("--reason", default="", help="what you did about it; it is written into the audit log")
         parser.add_argument("--since", help="the last moment that the backup knows (default: its last booking)")
         parser.add_argument("--spools", type=Path, help="a folder with spools of gateways that no longer run")
         parser.add_argument(
@@ -62,11 +65,13 @@ class Command(BaseCommand):
         )
 
     def handle(self, *_: object, **options: Any) -> None:
-        """Do one of the three."""
+        """Do one of the four."""
         now, actor = clock.now(), Actor(public_id=f"shell:{getpass.getuser()}"[:64])
         try:
             if options["thaw"]:
                 self._thaw(actor, now)
+            elif options["release"]:
+                self._release(options["release"], options["reason"].strip(), actor, now)
             elif options["after_restore"]:
                 self._after_restore(options, actor, now)
             else:
@@ -178,6 +183,12 @@ class Command(BaseCommand):
         left = freeze.unexplained()
         self.stdout.write(f"{row.public_id} is over: payments go on; {len(left)} objects stay set aside")
         self._list(left)
+
+    def _release(self, stripe_id: str, reason: str, actor: Actor, now: datetime) -> None:
+        if not reason:
+            raise CommandError("--release needs --reason: it is written into the audit log")
+        row = found_objects.release(stripe_id=stripe_id, reason=reason, actor=actor, now=now)
+        self.stdout.write(f"{row.kind} {stripe_id}: {decimal_text(row.frozen_nano)} went back to where it came from")
 
     def _list(self, left: list[Any]) -> None:
         for one in left:
