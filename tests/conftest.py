@@ -27,6 +27,18 @@ def world(db: None):
     return build_world()
 
 
+@pytest.fixture
+def shop():
+    """A running stand-in, the pool pointed at it; webhooks wait until the test delivers them.
+
+    The test fails where a request or an answer broke Stripe's rules.
+    """
+    from tests.factories.payouts import open_shop
+
+    with open_shop() as opened:
+        yield opened
+
+
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup, django_db_blocker) -> None:
     """The test database, made once; tests with real transactions empty it by TRUNCATE."""

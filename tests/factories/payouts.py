@@ -4,12 +4,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from unittest.mock import patch
 
 import factory
 import httpx
 from django.test import Client, override_settings
 from django.urls import reverse
 from factory.django import DjangoModelFactory
+from stripe import HTTPClient
 
 from portal.accounts.models import Organization, User
 from portal.audit.services import SYSTEM_ACTOR
@@ -17,6 +19,7 @@ from portal.billing.models import LedgerAccount, ProviderAdjustment, TopUp
 from portal.billing.rules.accounts import Kind
 from portal.billing.services import ledger, templates, topups
 from portal.core import money, sealing
+from portal.integrations import stripe
 from portal.payouts.models import BankAccount, Payout, PayoutAttempt, PayoutRun
 from portal.payouts.rules.bank_details import BankDetails
 from portal.payouts.services import accounts, approvals, drafts
@@ -262,9 +265,17 @@ def running_double(*, has_sender: bool = False, currency: str = "usd") -> Iterat
 
 @contextmanager
 def open_shop(*, currency: str = "usd") -> Iterator[Shop]:
-    """Run a stand-in and point the pool at it."""
-    with running_double(currency=currency) as double, override_settings(**stripe_settings(double, currency=currency)):
-        yield Shop(double, currency)
+    """Run a stand-in and point the pool at it; lost calls are tried again at once."""
+    with (
+        running_double(currency=currency) as double,
+        override_settings(**stripe_settings(double, currency=currency)),
+        # The SDK reads it of its own class, whatever a transport of ours says.
+        patch.object(HTTPClient, "INITIAL_DELAY", 0.01),
+    ):
+        try:
+            yield Shop(double, currency)
+        finally:
+            stripe.forget_connections()
 
 
 def balance_of(kind: str, owner: str = "", *, currency: str = "usd") -> int:

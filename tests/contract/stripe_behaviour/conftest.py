@@ -111,7 +111,7 @@ def place(request, monkeypatch) -> Iterator[Place]:
         running = request.getfixturevalue("double")
         key, base = "sk_test_behaviour", running.url
         running.control("fund", amount=PLATFORMS_OWN)
-        monkeypatch.setattr("portal.integrations.stripe_http.HttpxTransport.INITIAL_DELAY", 0.01)
+        monkeypatch.setattr("stripe.HTTPClient.INITIAL_DELAY", 0.01)
     transport = HttpxTransport(timeout_s=30, is_local=running is not None)
     with override_settings(STRIPE_API_KEY=key, STRIPE_API_BASE=base, STRIPE_TIMEOUT_S=30):
         yield Place(stripe.payments(), _client(key, base, transport), running)

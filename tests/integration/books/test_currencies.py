@@ -9,8 +9,6 @@ from portal.billing.services import ledger, topups
 from portal.billing.services.topups import TopUpMismatch
 from portal.core import money
 from portal.core.errors import InvalidValue
-from portal.integrations import stripe
-from portal.integrations.stripe_http import HttpxTransport
 from portal.payouts.rules.amounts import payable_minor
 from portal.payouts.services import ledger_checks, sending
 from portal.web import formats
@@ -21,12 +19,10 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(params=["jpy", "kwd"])
-def shop(request, monkeypatch):
+def shop(request):
     """A stand-in and a pool in this currency."""
-    monkeypatch.setattr(HttpxTransport, "INITIAL_DELAY", 0.01)
     with open_shop(currency=request.param) as opened:
         yield opened
-    stripe.forget_connections()
 
 
 def use(shop: Shop, organization, provider, minor: int, now) -> None:

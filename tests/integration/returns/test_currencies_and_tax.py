@@ -8,8 +8,6 @@ from portal.audit.services import SYSTEM_ACTOR
 from portal.billing.models import TopUp
 from portal.billing.selectors import refunds as selectors
 from portal.billing.services import disputes, reconcile, refund_moves, refund_sending, refunds
-from portal.integrations import stripe
-from portal.integrations.stripe_http import HttpxTransport
 from tests.factories.payouts import Shop, balance_of, open_shop
 from tests.integration.returns.till import books_differ_by, paid, refunds_at, spend, standing
 
@@ -17,13 +15,11 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(params=["jpy", "kwd"])
-def foreign(request, monkeypatch, settings) -> Iterator[Shop]:
+def foreign(request, settings) -> Iterator[Shop]:
     """A shop that sells in another currency."""
-    monkeypatch.setattr(HttpxTransport, "INITIAL_DELAY", 0.01)
     settings.TOPUP_FIRST_CAP_MINOR = 0
     with open_shop(currency=request.param) as opened:
         yield opened
-    stripe.forget_connections()
 
 
 def test_amounts_are_in_the_currencys_own_coins(foreign, now):
