@@ -123,9 +123,14 @@ def test_the_journal_is_paged_by_key(market):
         ("accounts/nonsense/", 404),
         ("accounts/stripe_balance/?before=nonsense", 404),
         ("accounts/stripe_balance/?first=nonsense", 400),
+        ("accounts/stripe_balance/?last=9999-12-31", 400),
+        ("accounts/stripe_balance/?before=2026-11-01_99999999999999999999", 404),
+        ("accounts/stripe_balance/?before=0001-01-01T00:00%2B23:00_1", 404),
         ("journal/?before=2026-11-01_x", 404),
+        ("journal/?owner=%00", 200),
         ("journal/?last=31.11.2026", 400),
         ("trial-balance/?at=now", 400),
+        ("trial-balance/?at=0001-01-01T00:00%2B23:00", 400),
     ],
 )
 def test_a_bad_address_is_refused(world, market, path, status):
