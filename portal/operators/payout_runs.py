@@ -36,25 +36,18 @@ def run_page(request: OperatorRequest, run: str) -> HttpResponse:
     """Show one run: every payout, everyone skipped with the reason, totals, the last check, and the approval."""
     row, now = selectors.run(run), clock.now()
     current = selectors.current_hash(run=row)
-    found = findings.from_json(row.findings)
     totals = selectors.totals(run=row)
     context = {
         "run": row,
-        "payouts": [(one, states.MEANINGS[one.state]) for one in selectors.payouts_of(run=row)],
+        "payouts": [(one, states.meaning(one.state, one.rail)) for one in selectors.payouts_of(run=row)],
         "skips": selectors.skips_of(run=row),
         "totals": totals,
         "amount_minor": sum(one.amount_minor for one in totals),
         "fee_minor": sum(one.stripe_fee_minor for one in totals),
         "borne_minor": sum(one.fee_minor for one in totals),
-        "findings": found,
+        "findings": findings.from_json(row.findings),
         "hash": current,
-        "objection": findings.objection(
-            findings=found,
-            checked_hash=row.checked_hash,
-            current_hash=current,
-            checked_at=row.checked_at,
-            now=now,
-        ),
+        "objection": selectors.objection(run=row, now=now),
         "approvers": settings.PAYOUT_APPROVERS,
         "approved_by": selectors.approvers_of(run=row) if current else [],
     }

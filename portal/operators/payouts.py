@@ -19,7 +19,7 @@ from portal.payouts.models import Payout, PayoutState, Rail
 from portal.payouts.rules import states
 from portal.payouts.selectors import outlook as outlooks
 from portal.payouts.selectors import payouts as selectors
-from portal.payouts.services import approvals, reconcile, reversals, reviews, runs
+from portal.payouts.services import approvals, reconcile, reversals, reviews, run_approvals, runs
 
 _BEFORE_SENDING = {PayoutState.RESERVED, PayoutState.HELD, PayoutState.APPROVED, PayoutState.WAITING_FUNDS}
 
@@ -137,7 +137,9 @@ def reverse(request: OperatorRequest, payout: str) -> HttpResponse:
 
 
 def _approve(request: OperatorRequest, payout: str) -> Payout:
-    return approvals.approve(payout_public_id=payout, approver=request.user, actor=request.actor, now=clock.now())
+    return run_approvals.approve_one(
+        payout_public_id=payout, approver=request.user, actor=request.actor, now=clock.now()
+    )
 
 
 def _hold(request: OperatorRequest, payout: str) -> Payout:

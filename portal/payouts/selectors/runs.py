@@ -1,12 +1,13 @@
 """Runs of payouts: what was drafted together, who was skipped, and how far it has come."""
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from django.db.models import Count, F, OuterRef, QuerySet, Subquery, Sum
 
 from portal.core.errors import NotFound
 from portal.payouts.models import Payout, PayoutApproval, PayoutAttempt, PayoutRun, PayoutState, RunSkip
-from portal.payouts.rules import approval, reasons
+from portal.payouts.rules import approval, findings, reasons
 from portal.payouts.rules.reasons import Reason
 
 
@@ -91,6 +92,17 @@ def current_hash(*, run: PayoutRun) -> str:
         for payout, params in rows
     ]
     return approval.run_hash(run=run.public_id, payouts=hashes) if hashes else ""
+
+
+def objection(*, run: PayoutRun, now: datetime) -> str:
+    """Return why the run, as it is now, may not be approved on the ground of its last check; empty where it may."""
+    return findings.objection(
+        findings=findings.from_json(run.findings),
+        checked_hash=run.checked_hash,
+        current_hash=current_hash(run=run),
+        checked_at=run.checked_at,
+        now=now,
+    )
 
 
 def approvers_of(*, run: PayoutRun) -> list[str]:

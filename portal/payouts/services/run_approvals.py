@@ -1,4 +1,7 @@
-"""Operators say yes to a whole run: to exactly the payouts, amounts and destinations that they have seen."""
+"""Operators say yes to a whole run: to exactly the payouts, amounts and destinations that they have seen.
+
+One payout alone is approved behind the same check.
+"""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -10,10 +13,9 @@ from portal.audit import services as audit
 from portal.audit.services import Actor
 from portal.payouts import locks
 from portal.payouts.errors import NotAnOperator, RunChanged, RunNotClean
-from portal.payouts.models import Payout, PayoutState
-from portal.payouts.rules import findings as rules
-from portal.payouts.selectors import runs
-from portal.payouts.services import approvals
+from portal.payouts.models import Payout, PayoutRun, PayoutState
+from portal.payouts.selectors import payouts, runs
+from portal.payouts.services import approvals, run_checks
 
 
 @dataclass(slots=True)
@@ -29,23 +31,14 @@ def approve(*, run_id: str, seen_hash: str, approver: User, actor: Actor, now: d
 
     Raises NotFound, NotAnOperator, RunChanged, RunNotClean.
     """
-    if not approver.is_operator:
-        raise NotAnOperator("only operators approve payouts")
+    _require_operator(approver)
     done = RunApproval()
     with transaction.atomic():
         run = locks.run(runs.run(run_id).pk)
         current = runs.current_hash(run=run)
         if not current or seen_hash != current:
             raise RunChanged("the run is not what you have seen any more", fix="look at the run again, then approve it")
-        objection = rules.objection(
-            findings=rules.from_json(run.findings),
-            checked_hash=run.checked_hash,
-            current_hash=current,
-            checked_at=run.checked_at,
-            now=now,
-        )
-        if objection:
-            raise RunNotClean(objection, fix="check the run again and clear up what it finds")
+        _require_clean(run, now)
         for payout in runs.awaiting(run=run):
             now_is = approvals.approve(payout_public_id=payout.public_id, approver=approver, actor=actor, now=now)
             if now_is.state == PayoutState.APPROVED:
@@ -60,3 +53,26 @@ def approve(*, run_id: str, seen_hash: str, approver: User, actor: Actor, now: d
             detail={"hash": current, "approved": len(done.approved), "waiting": done.waiting},
         )
     return done
+
+
+def approve_one(*, payout_public_id: str, approver: User, actor: Actor, now: datetime) -> Payout:
+    """Approve one payout; its run is checked again first where the last check does not speak for the run as it is.
+
+    Raises NotFound, NotAnOperator, RunNotClean, PayoutMoveRefused, DestinationHeld.
+    """
+    _require_operator(approver)
+    run = payouts.payout(payout_public_id).run
+    if run is not None and runs.objection(run=run, now=now):
+        _require_clean(run_checks.check(run_id=run.public_id, now=now), now)
+    return approvals.approve(payout_public_id=payout_public_id, approver=approver, actor=actor, now=now)
+
+
+def _require_operator(person: User) -> None:
+    if not person.is_operator:
+        raise NotAnOperator("only operators approve payouts")
+
+
+def _require_clean(run: PayoutRun, now: datetime) -> None:
+    objection = runs.objection(run=run, now=now)
+    if objection:
+        raise RunNotClean(objection, fix="check the run again and clear up what it finds")

@@ -54,7 +54,7 @@ def payout(request: ProviderRequest, payout: str) -> HttpResponse:
     matured = selectors.matured(payout=row)
     context = {
         "payout": row,
-        "meaning": states.MEANINGS[row.state],
+        "meaning": states.meaning(row.state, row.rail),
         "bank": bank_words(row),
         "legs": row.bank_legs.order_by("-made_at", "-pk"),
         "made_of": made_of,

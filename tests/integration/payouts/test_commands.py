@@ -58,6 +58,30 @@ def test_dry_runs_do_nothing(shop, ready):
     assert (Payout.objects.get().state, shop.transfers(Payout.objects.get())) == ("approved", [])
 
 
+def test_a_run_is_checked_again_and_approved_by_its_hash(shop, ready):
+    (drafted,) = payouts("draft")
+    shop.double.control("drain", leave=2549)
+    (short,) = payouts("check", "--run", drafted["run"])
+    with pytest.raises(CommandError, match="payout_run_not_clean: the check found: cover"):
+        payouts("approve", drafted["payout"], "--by", "ops@example.com")
+    shop.fund(1)
+    (clean,) = payouts("check", "--run", drafted["run"])
+    with pytest.raises(CommandError, match="payout_run_changed"):
+        payouts("approve", "--run", drafted["run"], "--by", "ops@example.com")
+
+    (approved,) = payouts("approve", "--run", drafted["run"], "--hash", clean["hash"], "--by", "ops@example.com")
+
+    assert (short["check"], clean["check"], approved["state"]) == ("the check found: cover", "clean", "approved")
+    assert "2549 minor units available at Stripe, 2550 needed. top up the balance" in short["found"]
+
+
+def test_a_check_needs_its_run():
+    with pytest.raises(CommandError, match="--run"):
+        payouts("check")
+    with pytest.raises(CommandError, match="not_found"):
+        payouts("check", "--run", "run_none")
+
+
 def test_the_skipped_are_named(shop):
     provider = shop.provider(earned_minor=50, now=clock.now())
 

@@ -117,6 +117,25 @@ def test_the_doctors_red_flags_stop_the_run(run, now, settings):
         approve(run, now)
 
 
+def test_one_payout_alone_is_approved_behind_the_check_of_its_run(run, now, settings):
+    by, secret = UserFactory(is_operator=True), settings.STRIPE_EVENTS_SECRET
+    one, other = Payout.objects.order_by("pk").values_list("public_id", flat=True)
+    given = {"approver": by, "actor": SYSTEM_ACTOR, "now": now}
+
+    settings.STRIPE_EVENTS_SECRET = ""
+    with pytest.raises(RunNotClean, match="stripe_events_secret"):
+        run_approvals.approve_one(payout_public_id=one, **given)
+    assert states() == {"reserved"}
+    settings.STRIPE_EVENTS_SECRET = secret
+    run_approvals.approve_one(payout_public_id=one, **given)
+    with pytest.raises(NotAnOperator):
+        run_approvals.approve_one(payout_public_id=other, **given | {"approver": UserFactory()})
+    assert states() == {"approved", "reserved"}
+    run_approvals.approve_one(payout_public_id=other, **given)
+
+    assert states() == {"approved"}
+
+
 def test_any_change_of_the_run_voids_what_was_seen(run, now):
     run_checks.check(run_id=run.public_id, now=now)
     seen = selectors.current_hash(run=run)
