@@ -30,7 +30,7 @@ from portal.billing.rules.accounts import Kind
 from portal.billing.rules.clawback import Sources, Split
 from portal.billing.selectors import balances
 from portal.billing.services import adjustment_news, ledger, netting, templates
-from portal.core.errors import Conflict, Forbidden, InvalidValue
+from portal.core.errors import Conflict, Forbidden, InvalidValue, NotFound
 from portal.core.money import LARGEST_NANO
 from portal.providers.models import Provider, ProviderKind
 
@@ -101,7 +101,7 @@ def propose(*, order: AdjustmentOrder, proposed_by: User, actor: Actor, now: dat
 
 
 def approve(*, public_id: str, approver: User, actor: Actor, now: datetime) -> ProviderAdjustment:
-    """Book a proposed correction. Raises NotProposed, NeedsAnother, BelowFloor."""
+    """Book a proposed correction. Raises NotFound, NotProposed, NeedsAnother, BelowFloor."""
     with transaction.atomic():
         row = _locked(public_id)
         if approver.pk == row.proposed_by_id and settings.PAYOUT_APPROVERS > 1:
@@ -111,7 +111,7 @@ def approve(*, public_id: str, approver: User, actor: Actor, now: datetime) -> P
 
 
 def withdraw(*, public_id: str, by: User, actor: Actor, now: datetime) -> ProviderAdjustment:
-    """Give a proposed correction up. Raises NotProposed."""
+    """Give a proposed correction up. Raises NotFound, NotProposed."""
     with transaction.atomic():
         row = _locked(public_id)
         row.state, row.decided_by, row.decided_at = AdjustmentState.WITHDRAWN, by, now
@@ -135,8 +135,11 @@ def _locked(public_id: str) -> ProviderAdjustment:
     row = (
         ProviderAdjustment.objects.select_for_update(of=("self",))
         .select_related("provider__organization", "customer")
-        .get(public_id=public_id)
+        .filter(public_id=public_id)
+        .first()
     )
+    if row is None:
+        raise NotFound("there is no such adjustment", param="adjustment")
     if row.state != AdjustmentState.PROPOSED:
         raise NotProposed(f"{public_id} is {row.state}")
     return row

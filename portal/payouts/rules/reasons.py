@@ -24,7 +24,7 @@ OTHER_CURRENCY = "other_currency"
 CHANGED = "destination_changed"
 BANK_UNCHECKED = "bank_details_unchecked"
 # How the state's reason of a payout begins that rests because the destination was changed.
-CHANGE_HOLD = "The destination was changed"
+CHANGE_HOLD = "The destination was changed: it rests until"
 BELOW_THRESHOLD = "below_threshold"
 COUNTRY_MINIMUM = "below_country_minimum"
 NOT_MATURED = "not_matured"

@@ -51,6 +51,14 @@ def paid_by_bank(keys: Iterable[int]) -> set[int]:
     return set(rows.values_list("provider_id", flat=True))
 
 
+def waiting_for_check(keys: Iterable[int]) -> set[int]:
+    """Return those of the providers whose bank details an operator has yet to check."""
+    if not settings.MANUAL_PAYOUTS:
+        return set()
+    rows = BankAccount.objects.filter(provider__in=keys, state=BankAccountState.SUBMITTED)
+    return set(rows.values_list("provider_id", flat=True))
+
+
 def held_providers(keys: Iterable[int], *, now: datetime) -> dict[int, datetime]:
     """Return until when payouts rest, for those of the providers whose destination was changed."""
     rows = DestinationChange.objects.filter(provider__in=keys, holds_until__gt=now).values("provider_id")

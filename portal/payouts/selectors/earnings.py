@@ -14,7 +14,8 @@ from portal.core import money
 from portal.metering.models import UsageRecord
 from portal.payouts.models import Payout, PayoutState
 
-# Sums of one account are read from both sides by their indexes.
+# Sums of one account are read from both sides by their indexes. What the payout itself moved is told as what was sent
+# and as its fee; its VAT is a part, because it is sent too.
 _SIDES = """
     SELECT tx.created_at, tx.kind, tx.source_id, part.amount FROM billing_ledgertransfer part
     JOIN billing_ledgertx tx ON tx.id = part.tx_id WHERE part.credit_account_id = %(account)s
@@ -24,7 +25,7 @@ _SIDES = """
 """
 _BY_KIND = f"""
     SELECT kind, count(*), sum(amount)::bigint FROM ({_SIDES}) moves
-    WHERE created_at > %(after)s AND created_at <= %(until)s AND NOT (source_id = ANY(%(payouts)s))
+    WHERE created_at > %(after)s AND created_at <= %(until)s AND (source_id <> %(payout)s OR kind = 'payout_vat')
     GROUP BY kind ORDER BY kind
 """  # noqa: S608  constant
 _BEFORE = f"SELECT coalesce(sum(amount), 0)::bigint FROM ({_SIDES}) moves WHERE created_at <= %(after)s"  # noqa: S608  constant
@@ -62,11 +63,11 @@ def composition(*, payout: Payout) -> Composition:
     account = LedgerAccount.objects.filter(code=code).values_list("pk", flat=True).first()
     if account is None:
         return Composition(0, (), int(sent), int(fee))
-    given: dict[str, int | datetime | list[str]] = {
+    given: dict[str, int | datetime | str] = {
         "account": account,
         "after": _after(payout),
         "until": payout.created_at,
-        "payouts": [payout.public_id],
+        "payout": payout.public_id,
     }
     with connection.cursor() as cursor:
         cursor.execute(_BEFORE, given)

@@ -44,11 +44,13 @@ def _outlooks(candidates: list[Candidate], now: datetime) -> list[Outlook]:
     keys = [one.provider.pk for one in candidates]
     rows = PayoutAccount.objects.filter(provider__in=keys, stripe_account__isnull=False)
     accounts = {row.provider_id: row for row in rows}
-    held = destinations.held_providers(keys, now=now)
-    return [_outlook(one, accounts.get(one.provider.pk), held.get(one.provider.pk)) for one in candidates]
+    held, unchecked = destinations.held_providers(keys, now=now), destinations.waiting_for_check(keys)
+    return [_outlook(one, accounts.get(one.provider.pk), held.get(one.provider.pk), unchecked) for one in candidates]
 
 
-def _outlook(one: Candidate, account: PayoutAccount | None, held_until: datetime | None) -> Outlook:
+def _outlook(
+    one: Candidate, account: PayoutAccount | None, held_until: datetime | None, unchecked: set[int]
+) -> Outlook:
     parts = dues.parts_of(one, one.payable_nano)
     return Outlook(
         provider=one.provider,
@@ -60,15 +62,17 @@ def _outlook(one: Candidate, account: PayoutAccount | None, held_until: datetime
         own=one.own,
         has_left=one.has_left,
         is_final=one.is_final,
-        reason=dues.reason(one) or _destination_reason(one, account, held_until),
+        reason=dues.reason(one) or _destination_reason(one, account, held_until, unchecked),
     )
 
 
-def _destination_reason(one: Candidate, row: PayoutAccount | None, held_until: datetime | None) -> Reason | None:
+def _destination_reason(
+    one: Candidate, row: PayoutAccount | None, held_until: datetime | None, unchecked: set[int]
+) -> Reason | None:
     if held_until is not None:
         return reasons.reason(reasons.CHANGED, f"until {held_until:%Y-%m-%d %H:%M} UTC")
     if one.is_paid_by_bank:
         return None
     if row is None:
-        return reasons.reason(reasons.NO_ACCOUNT)
+        return reasons.reason(reasons.BANK_UNCHECKED if one.provider.pk in unchecked else reasons.NO_ACCOUNT)
     return None if account_rules.is_payable(row.state) else reasons.reason(reasons.ACCOUNT, row.state)

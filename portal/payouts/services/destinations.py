@@ -92,7 +92,7 @@ def hold_if_changed(*, payout: Payout, now: datetime) -> bool:
     """Hold the locked payout where its provider's destination was changed a short time ago; tell whether it was."""
     until = selectors.held_until(provider=payout.provider, now=now)
     if until is not None:
-        reason = f"{reasons.CHANGE_HOLD}: it rests until {_moment(until)}"
+        reason = f"{reasons.CHANGE_HOLD} {_moment(until)}"
         moves.move(payout, PayoutState.HELD, reason=reason, actor=SYSTEM_ACTOR, now=now)
     return until is not None
 
@@ -111,7 +111,7 @@ def _hold_open(provider: Provider, until: datetime, now: datetime) -> None:
     for payout_id in rows.values_list("pk", flat=True):
         payout = locks.payout(payout_id)
         if payout.state in _STOPPABLE:
-            reason = f"{reasons.CHANGE_HOLD}: it rests until {_moment(until)}"
+            reason = f"{reasons.CHANGE_HOLD} {_moment(until)}"
             moves.move(payout, PayoutState.HELD, reason=reason, actor=SYSTEM_ACTOR, now=now)
 
 

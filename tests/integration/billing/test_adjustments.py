@@ -277,6 +277,8 @@ def test_an_operator_approves_or_withdraws_on_the_page(world: World, settings):
     assert "another operator has to approve it" in own.get(page).content.decode()
     assert own.post(decide, {"action": "approve"}).status_code == 403
     assert other.post(decide, {"action": "steal"}).status_code == 400
+    nowhere = reverse("operators:adjustment-decide", args=["adj_none"])
+    assert [other.post(nowhere, {"action": action}).status_code for action in ("approve", "withdraw")] == [404, 404]
     assert other.post(decide, {"action": "approve"}).status_code == 302
     row.refresh_from_db()
     assert row.state == "booked"

@@ -16,7 +16,7 @@ from portal.billing.services import ledger, tax_bookings, templates
 from portal.billing.services.tax_bookings import TaxBooking
 from portal.core.errors import InvalidValue
 from portal.payouts.models import CreditNote, Payout, PayoutTax, TaxProfile
-from portal.payouts.selectors import reconcile, tax_years
+from portal.payouts.selectors import earnings, reconcile, tax_years
 from portal.payouts.services import approvals, bank, credit_notes, sending, tax_profiles
 from portal.payouts.services.tax_profiles import Given, NothingToConfirm
 from tests.factories.payouts import PayoutFactory, balance_of, open_shop
@@ -60,6 +60,9 @@ def test_a_business_is_paid_net_and_vat(shop, now):
     assert (payout.amount_minor, payout.state) == (11_900, "transferred")
     assert [one["amount"] for one in shop.transfers(payout)] == [11_900]
     assert balances_of(provider) == (0, 0, 1900 * MINOR)
+    made_of = earnings.composition(payout=payout)
+    parts = [(part.kind, part.amount_nano) for part in made_of.parts]
+    assert (parts, made_of.left_nano) == ([("maturity", 10_000 * MINOR), ("payout_vat", 1900 * MINOR)], 0)
     note = CreditNote.objects.get()
     assert (note.number, note.net_minor, note.vat_minor) == ("CN-2026-000001", 10_000, 1900)
     assert (note.content["gross"], note.content["vat_rate_percent"], note.content["sentence"]) == ("119.00", "19", "")

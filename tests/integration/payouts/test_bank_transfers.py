@@ -23,6 +23,7 @@ from portal.payouts.errors import (
 )
 from portal.payouts.models import BankAccount, Payout
 from portal.payouts.rules.bank_files import NAMESPACE
+from portal.payouts.selectors import outlook
 from portal.payouts.selectors import payouts as selectors
 from portal.payouts.selectors import reconcile as checks
 from portal.payouts.services import approvals, bank_accounts, bank_files, drafts, manual, sending
@@ -171,6 +172,7 @@ def test_unchecked_details_are_not_paid_to(now):
     (skipped,) = drafts.draft_payouts(now=now, actor=SYSTEM_ACTOR).skipped
 
     assert skipped.reason.code == "bank_details_unchecked"
+    assert outlook.outlook(provider=provider, now=now).reason == skipped.reason
 
 
 def test_a_transfer_is_never_sent_by_stripe(now):
