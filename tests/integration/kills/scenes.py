@@ -1,9 +1,13 @@
-"""What is killed: a payout, a refund and an automatic purchase, each with what brings it to its end afterwards."""
+"""What is killed: payouts, refunds and automatic purchases, each with what brings them to their end afterwards.
 
-from dataclasses import dataclass
+One provider, purchase and customer serve for all kills of a scene, so that a later one also meets what an earlier left.
+"""
+
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from portal.accounts.models import Organization
 from portal.audit.services import SYSTEM_ACTOR
 from portal.billing.models import Refund, TopUp
 from portal.billing.services import auto_topups, refund_reading, refund_sending, refunds, topup_sweep
@@ -11,7 +15,8 @@ from portal.core import clock
 from portal.integrations import stripe
 from portal.payouts.models import Payout
 from portal.payouts.services import runs, sending
-from tests.factories.payouts import Shop, balance_of
+from portal.providers.models import Provider
+from tests.factories.payouts import Shop, balance_of, earn
 from tests.integration.credit import saving
 from tests.integration.returns import till
 
@@ -19,83 +24,98 @@ _A_WHILE = timedelta(minutes=20)
 
 
 class Scene(Protocol):
-    """One piece of work that moves money."""
+    """One kind of work that moves money, again and again."""
 
     money_path: str
 
+    def prepare(self) -> None:
+        """Commit one more piece of work that nobody has begun."""
+
     def work(self) -> None:
-        """Do it, as the worker's task does."""
+        """Do the latest piece, as the worker's task does."""
 
     def sweep(self, now: datetime) -> None:
         """Do what the periodic tasks do."""
 
     def assert_done_once(self) -> None:
-        """Check row, Stripe and ledger against each other."""
+        """Check every row so far, Stripe and ledger against each other."""
 
 
 @dataclass
 class PayingOut:
-    """An approved payout is sent."""
+    """Approved payouts are sent."""
 
     shop: Shop
-    payout: Payout
+    provider: Provider
+    payouts: list[Payout] = field(default_factory=list)
     money_path = "/v1/transfers"
 
     @classmethod
     def begin(cls, shop: Shop) -> "PayingOut":
+        """Let a provider in that Stripe can pay."""
+        return cls(shop, shop.provider(earned_minor=0, now=clock.now()))
+
+    def prepare(self) -> None:
         """Commit an approved payout."""
         now = clock.now()
-        provider = shop.provider(earned_minor=2550, now=now)
-        shop.fund(2550)
-        return cls(shop, shop.approved(provider, now=now))
+        earn(self.provider, minor=2550, now=now, key=str(len(self.payouts)))
+        self.shop.fund(2550)
+        self.payouts.append(self.shop.approved(self.provider, now=now))
 
     def work(self) -> None:
         """Send it."""
-        sending.send(payout_id=self.payout.pk, now=clock.now())
+        sending.send(payout_id=self.payouts[-1].pk, now=clock.now())
 
     def sweep(self, now: datetime) -> None:
         """Look unknown outcomes up, and send what is approved."""
         runs.run(now=now)
 
     def assert_done_once(self) -> None:
-        """One transfer, and nothing of it left aside."""
-        self.payout.refresh_from_db()
-        owner = self.payout.provider.public_id
-        assert self.payout.state == "transferred"
-        assert [one["id"] for one in self.shop.transfers(self.payout)] == [self.payout.stripe_transfer]
+        """One transfer each, and nothing of them left aside."""
+        for payout in self.payouts:
+            payout.refresh_from_db()
+            assert payout.state == "transferred"
+            assert [one["id"] for one in self.shop.transfers(payout)] == [payout.stripe_transfer]
+        owner = self.provider.public_id
         assert (balance_of("payout_clearing", owner), balance_of("provider_available", owner)) == (0, 0)
 
 
 @dataclass
 class Refunding:
-    """An approved refund is sent."""
+    """Approved refunds of one purchase are sent."""
 
     shop: Shop
-    refund: Refund
+    topup: TopUp
+    refunds: list[Refund] = field(default_factory=list)
     money_path = "/v1/refunds"
 
     @classmethod
     def begin(cls, shop: Shop) -> "Refunding":
-        """Commit an approved refund of a paid purchase."""
-        now = clock.now()
-        topup = till.paid(shop, amount=5000, now=now)
-        refund = refunds.give(topup=topup, amount_minor=2000, note="", actor=SYSTEM_ACTOR, now=now)
-        return cls(shop, refund)
+        """Let a customer buy."""
+        return cls(shop, till.paid(shop, amount=5000, now=clock.now()))
+
+    def prepare(self) -> None:
+        """Commit an approved refund."""
+        self.refunds.append(
+            refunds.give(topup=self.topup, amount_minor=100, note="", actor=SYSTEM_ACTOR, now=clock.now())
+        )
 
     def work(self) -> None:
         """Send it."""
-        refund_sending.send(refund_id=self.refund.pk, now=clock.now())
+        refund_sending.send(refund_id=self.refunds[-1].pk, now=clock.now())
 
     def sweep(self, now: datetime) -> None:
         """Look unknown outcomes up, and send what is approved."""
         refund_reading.sweep(now=now)
 
     def assert_done_once(self) -> None:
-        """One refund, and nothing of it left aside."""
-        self.refund.refresh_from_db()
-        assert self.refund.state == "succeeded"
-        assert [one["id"] for one in till.refunds_at(self.shop, self.refund.topup)] == [self.refund.stripe_refund]
-        assert till.standing(self.refund.topup) == (3000, 0, 0)
+        """One refund each, and nothing of them left aside."""
+        for refund in self.refunds:
+            refund.refresh_from_db()
+            assert refund.state == "succeeded"
+        at_stripe = [one["id"] for one in till.refunds_at(self.shop, self.topup)]
+        assert sorted(at_stripe) == sorted(refund.stripe_refund or "" for refund in self.refunds)
+        assert till.standing(self.topup) == (5000 - 100 * len(self.refunds), 0, 0)
 
 
 @dataclass
@@ -103,34 +123,41 @@ class ChargingTheCard:
     """Credit is low, and the saved card is charged."""
 
     shop: Shop
-    topup: TopUp
+    organization: Organization
+    topups: list[TopUp] = field(default_factory=list)
     money_path = "/v1/payment_intents"
 
     @classmethod
     def begin(cls, shop: Shop) -> "ChargingTheCard":
+        """Let a customer save its card."""
+        now = clock.now()
+        organization = saving.customer(shop, now=now, amount=2400)
+        saving.turn_on(organization, now=now, cap=100_000)
+        return cls(shop, organization)
+
+    def prepare(self) -> None:
         """Commit an automatic purchase whose card nobody has charged yet."""
         now = clock.now()
-        organization = saving.customer(shop, now=now)
-        saving.turn_on(organization, now=now)
-        saving.spend(organization, minor=600, now=now, key="1")
-        begun = auto_topups.begin(organization_id=organization.pk, now=now)
+        saving.spend(self.organization, minor=2000, now=now, key=str(len(self.topups)))
+        begun = auto_topups.begin(organization_id=self.organization.pk, now=now)
         assert begun is not None
-        return cls(shop, begun)
+        self.topups.append(begun)
 
     def work(self) -> None:
         """Charge it."""
-        auto_topups.charge(topup_id=self.topup.pk, now=clock.now())
+        auto_topups.charge(topup_id=self.topups[-1].pk, now=clock.now())
 
     def sweep(self, now: datetime) -> None:
         """Finish what nobody finished."""
         topup_sweep.sweep(now=now)
 
     def assert_done_once(self) -> None:
-        """One payment, and its credit once."""
-        self.topup.refresh_from_db()
-        assert self.topup.state == "paid"
-        assert [one["id"] for one in saving.payments(self.shop, self.topup)] == [self.topup.payment_intent]
-        assert saving.credit_minor(self.topup.organization) == 400 + 2000
+        """One payment each, and its credit once."""
+        for topup in self.topups:
+            topup.refresh_from_db()
+            assert topup.state == "paid"
+            assert [one["id"] for one in saving.payments(self.shop, topup)] == [topup.payment_intent]
+        assert saving.credit_minor(self.organization) == 400 + 2000
 
 
 def come_to_rest(scene: Scene) -> None:

@@ -24,8 +24,9 @@ KINDS = [PayingOut, Refunding, ChargingTheCard]
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_killed_at_any_step_it_is_done_once(kind, shop):
+    scene = kind.begin(shop)
     for step in count(1):
-        scene = kind.begin(shop)
+        scene.prepare()
 
         is_over = doomed.lives(scene.work, dies_at=step)
 
@@ -41,6 +42,7 @@ def test_killed_at_any_step_it_is_done_once(kind, shop):
 @pytest.mark.parametrize("kind", KINDS)
 def test_with_stripes_answer_lost_it_is_done_once(kind, lost, shop):
     scene = kind.begin(shop)
+    scene.prepare()
     shop.double.control("fail", path=scene.money_path, kind="reset", when=lost, count=3)
 
     scene.work()
