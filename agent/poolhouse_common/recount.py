@@ -70,7 +70,8 @@ def row_problem(row: UsageRow, prices: Mapping[int, Price]) -> str:
     if price.model != row.model:
         return f"{row.attempt}: price {row.price} is {price.model}'s, not {row.model}'s"
     rated = amounts.charge(price.terms, prompt=row.prompt, cached=row.cached, completion=row.completion)
-    expected = min(rated, row.held_nano) if row.cost_nano else 0
+    # Nothing is counted of an attempt that is not charged; one with tokens and without a charge is an error.
+    expected = min(rated, row.held_nano) if row.cost_nano or row.prompt or row.completion else 0
     if expected != row.cost_nano:
         return f"{row.attempt}: costs {amounts.text(row.cost_nano)}, comes to {amounts.text(expected)}"
     if row.share_bps is not None:

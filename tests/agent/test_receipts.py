@@ -13,11 +13,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from poolhouse_agent import cli
 from poolhouse_agent.errors import ConfigError, PortalError
 from poolhouse_agent.receipts import book as books
-from poolhouse_agent.receipts import signatures, verify
+from poolhouse_agent.receipts import sender, signatures, verify
 from poolhouse_agent.receipts.book import Book
 from poolhouse_agent.runtime import Agent
 from poolhouse_agent.state import State
-from poolhouse_common.receipts import TunnelDigest, countersign_message
+from poolhouse_common.receipts import TunnelDigest, claim_message, countersign_message
 
 from tests.contract.agent_protocol.goldens import golden
 from tests.fakes.pool import CANCEL, Pool
@@ -75,31 +75,32 @@ def stored(state: State) -> list[Any]:
     return list(Book(state.receipts, most_bytes=1).stored())
 
 
-async def test_a_claim_covers_the_exact_bytes_of_the_tunnel(pool: Pool, serving: Agent, countersigning, state) -> None:
+async def test_a_claim_covers_the_exact_bytes_of_the_tunnel_and_no_text(
+    pool: Pool, serving: Agent, countersigning, state, capsys
+) -> None:
     countersigning()
-    answer = await serve(pool)
+    secret = "a-word-that-nobody-else-writes"
+    body = {"messages": [{"role": "user", "content": secret}], "max_tokens": 30}
+    answer = await serve(pool, body=body)
 
     assert await serving.receipts.exchange()
 
     told = pool.claims[0]["claim"]
-    expected = TunnelDigest(NONCE, json.dumps(SHORT).encode())
+    expected = TunnelDigest(NONCE, json.dumps(body).encode())
     expected.add(answer)
     assert (told["digest"], told["answer_bytes"], told["ending"]) == (expected.hex(), len(answer), "end")
     (receipt,) = stored(state)
     assert signatures.is_nodes(receipt)
     assert signatures.is_portals(receipt, portal_key=KEY)
     assert Book(state.receipts, most_bytes=1).portal_key() == KEY
-
-
-async def test_neither_prompt_nor_answer_is_kept(pool: Pool, serving: Agent, countersigning, state) -> None:
-    countersigning()
-    secret = "a-word-that-nobody-else-writes"
-    await serve(pool, body={"messages": [{"role": "user", "content": secret}], "max_tokens": 30})
-    await serving.receipts.exchange()
-
     for file in state.receipts.iterdir():
         assert secret not in file.read_text()
         assert file.stat().st_mode & 0o077 == 0
+    assert cli.main(["--state", str(state.folder), "receipts", "show", "--all", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == receipt
+    jsonschema.validate(receipt, json.loads((SCHEMAS / "receipt.json").read_text(encoding="utf-8")))
+    assert cli.main(["--state", str(state.folder), "receipts", "show"]) == 0
+    assert "acme/demo" in capsys.readouterr().out
 
 
 async def test_a_canceled_stream_is_claimed_as_far_as_it_went(pool: Pool, serving: Agent, countersigning) -> None:
@@ -127,7 +128,7 @@ async def test_what_was_refused_before_it_began_has_no_claim(pool: Pool, serving
     assert serving.receipts.book.waiting == 0
 
 
-async def test_claims_wait_for_their_attempt_and_survive_a_restart(
+async def test_claims_wait_for_their_attempt_survive_a_restart_and_end_when_refused(
     pool: Pool, serving: Agent, countersigning, state
 ) -> None:
     countersigning({ATTEMPT.format(1): "waiting"})
@@ -139,18 +140,13 @@ async def test_claims_wait_for_their_attempt_and_survive_a_restart(
     again.open()
     assert [claim["attempt"] for claim in again.oldest(limit=9)] == [ATTEMPT.format(1)]
 
-
-async def test_a_refused_claim_is_given_up(pool: Pool, serving: Agent, countersigning, state) -> None:
     countersigning({ATTEMPT.format(1): "refused"})
-    await serve(pool)
-
     assert await serving.receipts.exchange()
-
     assert serving.receipts.book.waiting == 0
     assert stored(state) == []
 
 
-async def test_a_pool_without_receipts_is_served_all_the_same(pool: Pool, serving: Agent) -> None:
+async def test_a_pool_without_receipts_is_served_all_the_same(pool: Pool, serving: Agent, state, monkeypatch) -> None:
     await serve(pool)
 
     with pytest.raises(PortalError) as raised:
@@ -158,26 +154,17 @@ async def test_a_pool_without_receipts_is_served_all_the_same(pool: Pool, servin
 
     assert raised.value.status == 404
     assert await serving.receipts.once(5.0) == 3600.0
-    assert serving.receipts.book.waiting == 1
+    monkeypatch.setattr(sender, "KEEP_S", 0.01)
+    await serve(pool, 2)
+    await serving.receipts._rest(0.02)
+    again = Book(state.receipts, most_bytes=1)
+    again.open()
+    assert [claim["attempt"] for claim in again.oldest(limit=9)] == [ATTEMPT.format(1), ATTEMPT.format(2)]
 
 
-async def test_another_key_than_the_pinned_one_is_refused(pool: Pool, serving: Agent, countersigning, state) -> None:
-    countersigning()
-    serving.receipts.book.pin(base64.b64encode(b"k" * 32).decode())
-    await serve(pool)
-
-    with pytest.raises(PortalError) as raised:
-        await serving.receipts.exchange()
-
-    assert raised.value.code == "receipt_key_changed"
-    assert stored(state) == []
-    assert serving.receipts.book.waiting == 1
-
-
-async def test_a_receipt_that_is_not_for_the_claim_is_refused(
+async def test_what_is_signed_by_another_key_or_is_not_for_the_claim_is_refused(
     pool: Pool, serving: Agent, countersigning, state
 ) -> None:
-    await serve(pool)
     countersigning()
     honest = pool.countersign
 
@@ -186,12 +173,19 @@ async def test_a_receipt_that_is_not_for_the_claim_is_refused(
         answer["results"][0]["receipt"]["bill"]["provider_nano"] = 1
         return answer
 
+    await serve(pool)
     pool.countersign = forged
     with pytest.raises(PortalError) as raised:
         await serving.receipts.exchange()
-
     assert raised.value.code == "receipt_unsound"
+
+    pool.countersign = honest
+    serving.receipts.book.pin(base64.b64encode(b"k" * 32).decode())
+    with pytest.raises(PortalError) as raised:
+        await serving.receipts.exchange()
+    assert raised.value.code == "receipt_key_changed"
     assert stored(state) == []
+    assert serving.receipts.book.waiting == 1
 
 
 def test_a_receipt_has_the_golden_bytes() -> None:
@@ -230,8 +224,6 @@ def receipts_file(tmp_path: Path, *, node: Ed25519PrivateKey | None = None, **bi
             "attempt": ATTEMPT.format(number), "nonce": NONCE, "answer_bytes": 9, "digest": "0" * 64, "ending": "end",
             "began_at": "2026-11-02T12:00:00.000Z", "ended_at": "2026-11-02T12:00:02.000Z",
         }  # fmt: skip
-        from poolhouse_common.receipts import claim_message
-
         signature = base64.b64encode(key.sign(claim_message(claim))).decode()
         lines.append(json.dumps(signed(claim, signature, public, **bill)))
     file = tmp_path / "receipts.jsonl"
@@ -293,6 +285,7 @@ def test_a_payout_is_rebuilt_from_receipts_and_prices_to_the_nano(tmp_path: Path
         ({"provider_nano": 480_001, "platform_nano": 119_999}, "earned 480001 nano, comes to 480000"),
         ({"platform_nano": 120_001}, "the parts do not add up to the charge"),
         ({"price": None}, "it is charged without a price"),
+        ({"charge_nano": 0, "provider_nano": 0, "platform_nano": 0}, "charged 0 nano, comes to 600000"),
         ({"withheld": "related"}, "earned 480000 nano, comes to 0"),
     ],
 )
@@ -343,18 +336,3 @@ def test_a_file_that_is_none_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError, match="line 1 is not JSON"):
         list(verify.read([tmp_path / "x"]))
-
-
-async def test_show_prints_what_is_stored_as_it_was_signed(
-    pool: Pool, serving: Agent, countersigning, state, capsys
-) -> None:
-    countersigning()
-    await serve(pool)
-    await serving.receipts.exchange()
-
-    assert cli.main(["--state", str(state.folder), "receipts", "show", "--all", "--json"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert [json.loads(line) for line in lines] == stored(state)
-    jsonschema.validate(json.loads(lines[0]), json.loads((SCHEMAS / "receipt.json").read_text(encoding="utf-8")))
-    assert cli.main(["--state", str(state.folder), "receipts", "show"]) == 0
-    assert "acme/demo" in capsys.readouterr().out

@@ -32,7 +32,8 @@ FOUND_BY = {
 def enqueued() -> Iterator[tuple[str, str]]:
     """Yield each task that is enqueued after a commit, and where."""
     for file in ROOT.rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        text = file.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)) if "after_commit" in text else ():
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "after_commit":
                 first = node.args[0] if node.args else None
                 name = str(first.value) if isinstance(first, ast.Constant) else ast.unparse(node)

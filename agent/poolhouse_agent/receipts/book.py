@@ -1,6 +1,7 @@
 """The book of receipts: claims that wait for the portal, and receipts in files of bounded size, the oldest given up.
 
-Claims reach the disk every few seconds, not one by one: a power cut costs receipts of its last seconds, never pay.
+Claims reach the disk every few seconds (half a minute while the portal is away), not one by one: a power cut costs the
+receipts of that time, never pay.
 """
 
 import json

@@ -9,7 +9,7 @@ from poolhouse_common.receipts import claim_message
 
 from poolhouse_agent.backoff import Backoff
 from poolhouse_agent.client import PortalClient
-from poolhouse_agent.errors import AgentError, PortalError, fix_of
+from poolhouse_agent.errors import AgentError, ConfigError, PortalError, fix_of
 from poolhouse_agent.identity import Identity
 from poolhouse_agent.protocol import receipts as protocol
 from poolhouse_agent.protocol.receipts import Result
@@ -20,6 +20,7 @@ from poolhouse_agent.session import SessionKeeper
 log = logging.getLogger(__name__)
 
 PAUSE_S: Final = 5.0
+KEEP_S: Final = 30.0
 _HURRY_S: Final = 0.2
 _LONGEST_S: Final = 600.0
 _NOT_FOUND: Final = 404
@@ -40,10 +41,20 @@ class ReceiptSender:
         """Exchange claims for receipts until cancelled; what waits is on the disk then."""
         try:
             while True:
-                delay_s = await self.once(pause_s)
-                await asyncio.sleep(delay_s)
+                await self._rest(await self.once(pause_s))
         finally:
             self.book.flush()
+
+    async def _rest(self, delay_s: float) -> None:
+        """Wait; what is claimed meanwhile reaches the disk all the same, however long the portal is away."""
+        while delay_s > KEEP_S:
+            await asyncio.sleep(KEEP_S)
+            delay_s -= KEEP_S
+            try:
+                self.book.flush()
+            except ConfigError as error:
+                _say_not_stored(error)
+        await asyncio.sleep(delay_s)
 
     async def once(self, pause_s: float) -> float:
         """Hand in one batch; return how long to wait."""
@@ -56,7 +67,7 @@ class ReceiptSender:
             log.warning("receipts.not_taken", extra={"code": error.code, "detail": error.detail})
             return self._backoff.next_s()
         except AgentError as error:
-            log.error("receipts.not_stored", extra={"code": error.code, "detail": error.detail, "fix": error.fix})  # noqa: TRY400  its code says it all
+            _say_not_stored(error)
             return self._backoff.next_s()
         if not progress and self.book.waiting:
             return self._backoff.next_s()
@@ -103,3 +114,7 @@ class ReceiptSender:
         for one in results:
             if one.state == "refused":
                 log.warning("receipts.refused", extra={"attempt": one.attempt, "code": one.code})
+
+
+def _say_not_stored(error: AgentError) -> None:
+    log.error("receipts.not_stored", extra={"code": error.code, "detail": error.detail, "fix": error.fix})

@@ -65,10 +65,10 @@ def _problem(receipt: Mapping[str, Any], *, portal_key: str, prices: Mapping[int
     if not signatures.is_portals(receipt, portal_key=portal_key):
         return "the portal's signature does not fit"
     bill = receipt["bill"]
-    if bill["charge_nano"] and not bill["price"]:
-        return "it is charged without a price"
-    if not bill["charge_nano"]:
+    if not (bill["charge_nano"] or bill["prompt_tokens"] or bill["completion_tokens"]):
         return "it earns without a charge" if bill["provider_nano"] else ""
+    if not bill["price"]:
+        return "it is charged without a price"
     return _price_problem(bill, prices) or _money_problem(bill)
 
 

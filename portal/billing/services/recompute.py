@@ -87,7 +87,8 @@ def _charge(record: UsageRecord) -> Charge:
         raise NotFound(f"price version {record.price_version_id} of request {record.request_id} does not exist")
     used = {"prompt": record.prompt_tokens, "cached": record.cached_tokens, "completion": record.completion_tokens}
     rated = rating.charge_nano(price=price, **used)
-    expected = min(rated, record.hold_nano) if record.charge_nano else 0
+    is_counted = bool(record.charge_nano or record.prompt_tokens or record.completion_tokens)
+    expected = min(rated, record.hold_nano) if is_counted else 0
     posting = UsagePosting.objects.filter(
         opened_on=record.opened_on, request_id=record.request_id, attempt=record.attempt
     ).first()

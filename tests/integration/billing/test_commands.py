@@ -81,11 +81,14 @@ def test_what_was_withheld_is_said_so(market, capsys):
     assert "withheld: house" in capsys.readouterr().out
 
 
-def test_a_free_attempt_is_right(market):
-    record = market.serve(prompt=10, completion=0, charge_nano=0)
+def test_a_free_attempt_is_right_and_tokens_without_a_charge_are_not(market):
+    free = market.serve(prompt=0, completion=0, charge_nano=0)
+    wrong = market.serve(prompt=10, completion=0, charge_nano=0)
     posting.post_usage(now=DELIVERED)
 
-    call_command("recompute", "request", str(record.request_id))
+    call_command("recompute", "request", str(free.request_id))
+    with pytest.raises(CommandError, match="differs"):
+        call_command("recompute", "request", str(wrong.request_id))
 
 
 def test_a_statement_is_computed_again(market, capsys):

@@ -23,6 +23,7 @@ from tests.factories.payouts import PayoutFactory
 from tests.factories.receipts import serve
 
 pytestmark = pytest.mark.django_db
+OPTIONS = {"usage.csv": "--usage", "prices.json": "--prices", "statement.json": "--statement"}
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs/schemas/recompute.json").read_text(encoding="utf-8"))
 
 
@@ -40,7 +41,7 @@ def used(world, settings):
         serve(market, at=now)
         serve(market, at=now, prompt=777, cached=333, completion=1)
         serve(market, at=now, charge_nano=1_234, hold_nano=1_234)
-        serve(market, at=now, charge_nano=0, outcome="node_fault", lease_charges=[0])
+        serve(market, at=now, prompt=0, completion=0, charge_nano=0, outcome="node_fault", lease_charges=[0])
     posting.post_all(now=now)
     grants.grant_promo(
         organization=world.customer.organization, amount_nano=10**9, key="thanks", actor=SYSTEM_ACTOR, now=now
@@ -74,16 +75,15 @@ def recomputed(*arguments: object) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("side", ["customer", "provider"])
-@pytest.mark.parametrize("kind", ["usage.csv", "usage.json"])
-def test_a_statement_is_rebuilt_from_its_files_to_the_nano(world, used, tmp_path, side, kind):
+def test_a_statement_is_rebuilt_from_its_files_to_the_nano(world, used, tmp_path, side):
     got = files(world, side, tmp_path)
-
-    (said,) = recomputed("--usage", got[kind], "--prices", got["prices.json"], "--statement", got["statement.json"])
-
-    assert (said["problems"], said["rows"], said["outside"]) == ([], 6, 2)
     told = json.loads(got["statement.json"].read_text())
-    assert said["computed"]["usage"] == told["totals"]["usage"] != "0"
-    assert said["computed"]["closing"] == told["closing"]
+
+    for kind in ("usage.csv", "usage.json"):
+        (said,) = recomputed("--usage", got[kind], "--prices", got["prices.json"], "--statement", got["statement.json"])
+        assert (said["problems"], said["rows"], said["outside"]) == ([], 6, 2)
+        assert said["computed"]["usage"] == told["totals"]["usage"] != "0"
+        assert said["computed"]["closing"] == told["closing"]
 
 
 def test_each_nano_that_is_off_is_found(world, used, tmp_path):
@@ -112,6 +112,12 @@ def test_each_nano_that_is_off_is_found(world, used, tmp_path):
         got["statement.json"],
     )
     assert sum("is there twice" in problem for problem in twice["problems"]) == 8
+    head, *lines = got["usage.csv"].read_text().splitlines()
+    row = next(line for line in lines if line.endswith(",0.0006"))
+    free = tmp_path / "free.csv"
+    free.write_text(f"{head}\n{row.removesuffix('0.0006')}0\n")
+    (rows,) = recomputed("--usage", free, "--prices", got["prices.json"])
+    assert [problem.partition(": ")[2] for problem in rows["problems"]] == ["costs 0, comes to 0.0006"]
     (rows,) = recomputed("--usage", got["usage.csv"], "--prices", other)
     assert rows["problems"] == []  # half a nano is rounded away
 
@@ -133,16 +139,18 @@ def test_a_payout_is_rebuilt_from_usage_and_prices(world, used, tmp_path):
     assert amounts.nano(told["closing"]) + 10**7 == ledger.balance(available)
 
 
-def test_the_command_asks_no_database(world, used, tmp_path, django_assert_num_queries):
+def test_the_command_asks_no_database_and_says_the_same(world, used, tmp_path, capsys, django_assert_num_queries):
     got, told = files(world, "customer", tmp_path), StringIO()
+    given = [
+        part for name in ("usage.csv", "prices.json", "statement.json") for part in (OPTIONS[name], str(got[name]))
+    ]
 
     with django_assert_num_queries(0):
-        call_command(
-            "recompute", "files", "--usage", str(got["usage.csv"]), "--prices", str(got["prices.json"]),
-            "--statement", str(got["statement.json"]), stdout=told,
-        )  # fmt: skip
+        call_command("recompute", "files", *given, stdout=told)
 
-    assert "equal to the nano" in told.getvalue()
+    assert told.getvalue().endswith("equal to the nano\n")
+    assert recount.main(given) == 0
+    assert capsys.readouterr().out == told.getvalue()
 
 
 def test_a_file_of_another_kind_is_named(tmp_path):
@@ -152,13 +160,3 @@ def test_a_file_of_another_kind_is_named(tmp_path):
         call_command(
             "recompute", "files", "--usage", str(tmp_path / "x.csv"), "--prices", str(tmp_path / "prices.json")
         )
-
-
-def test_recount_prints_for_people_too(world, used, tmp_path, capsys):
-    got = files(world, "provider", tmp_path)
-
-    usage, prices, said = (str(got[name]) for name in ("usage.csv", "prices.json", "statement.json"))
-    code = recount.main(["--usage", usage, "--prices", prices, "--statement", said])
-
-    assert code == 0
-    assert capsys.readouterr().out.endswith("equal to the nano\n")
