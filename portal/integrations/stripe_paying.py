@@ -49,18 +49,22 @@ class PayingCalls(StripeCalls):
     def account(self, *, account: str) -> Account:
         """Return the account and the fingerprint of its bank."""
         if settings.STRIPE_ACCOUNTS_API == "v1":
-            bank = self._bank_fingerprint(account)
+            bank = self._bank_if_told(account)
             return accounts_v1.retrieve(self._v1, account=account, bank_fingerprint=bank)
         with accounts_v1.accounts_api("v2"):
             found = self._v2.core.accounts.retrieve(account, {"include": list(_ACCOUNT_FIELDS)})
-        return reading.account(found.to_dict(), bank_fingerprint=self._bank_fingerprint(account))
+        return reading.account(found.to_dict(), bank_fingerprint=self._bank_if_told(account))
 
-    def _bank_fingerprint(self, account: str) -> str:
-        """Return what names the bank account, empty where Stripe will not tell: a closed account has none to show."""
+    def bank_fingerprint(self, *, account: str) -> str:
+        """Return what names the account's bank account, empty where it has none."""
+        with outcome():
+            banks = self._v1.accounts.external_accounts.list(account, {"object": "bank_account", "limit": _PAGE})
+            return reading.bank_fingerprint([one.to_dict() for one in banks.auto_paging_iter()])
+
+    def _bank_if_told(self, account: str) -> str:
+        """Return it, empty where Stripe will not tell: a closed account has none to show."""
         try:
-            with outcome():
-                banks = self._v1.accounts.external_accounts.list(account, {"object": "bank_account", "limit": _PAGE})
-                return reading.bank_fingerprint([one.to_dict() for one in banks.auto_paging_iter()])
+            return self.bank_fingerprint(account=account)
         except PaymentRejected as error:
             log.info("stripe.bank_not_shown", extra={"account": account, "reason": error.stripe_code})
             return ""

@@ -208,6 +208,9 @@ class Payments(Protocol):
     def account(self, *, account: str) -> Account:
         """Return the account."""
 
+    def bank_fingerprint(self, *, account: str) -> str:
+        """Return what names the account's bank account, empty where it has none."""
+
     def create_onboarding_link(self, *, key: str, account: str, return_url: str, refresh_url: str) -> str:
         """Return the URL of a single-use hosted onboarding page."""
 

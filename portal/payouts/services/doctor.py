@@ -1,6 +1,6 @@
 """Checks what must be right at Stripe before the first provider is paid: each finding with its fix."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -14,6 +14,7 @@ from portal.core import money
 from portal.integrations import stripe
 from portal.integrations.stripe_errors import PaymentError
 from portal.integrations.stripe_types import Payments, Platform
+from portal.payouts.rules import credit_notes
 from portal.payouts.services import books
 
 _OWED = [
@@ -27,7 +28,12 @@ _OWED = [
 _SHOWN = 5
 _EEA = "AT BE BG HR CY CZ DK EE FI FR DE GR HU IS IE IT LV LI LT LU MT NL NO PL PT RO SK SI ES SE"
 _CROSS_BORDER = frozenset(_EEA.split()) | {"US", "GB", "CA", "CH"}
-_SECRETS = ["STRIPE_WEBHOOK_SECRET", "STRIPE_CONNECT_WEBHOOK_SECRET", "STRIPE_EVENTS_SECRET"]
+_SECRETS = {
+    "STRIPE_WEBHOOK_SECRET": "/webhooks/stripe/",
+    "STRIPE_CONNECT_WEBHOOK_SECRET": "/webhooks/stripe/connect/",
+    "STRIPE_EVENTS_SECRET": "/webhooks/stripe/events/",
+}
+_AGAIN = "run this again in a minute"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,32 +56,52 @@ def examine(*, now: datetime) -> list[Finding]:
     except PaymentError as error:
         fix = error.fix or "check STRIPE_API_KEY, its permissions and the network"
         return [*findings, Finding("api", "fail", f"{error.stripe_code or error.code}: {error.message}", fix)]
-    found = Finding("api", "ok", f"speaks for {platform.id}")
-    return [*findings, found, *_platform(platform), *_connect(door), *_books(now)]
+    findings += [Finding("api", "ok", f"speaks for {platform.id}"), *_platform(platform)]
+    findings += _asked("balance", lambda: _balance(door))
+    findings.append(_accounts(door))
+    return findings + _asked("books", lambda: _books(now))
+
+
+def _asked(name: str, ask: Callable[[], Iterable[Finding]]) -> list[Finding]:
+    """Return what a check found, or that Stripe would not tell: the checks after it are run all the same."""
+    try:
+        return list(ask())
+    except PaymentError as error:
+        detail = f"Stripe did not tell: {error.stripe_code or error.code}"
+        return [Finding(name, "fail", detail, error.fix or _AGAIN, cause=error.message)]
+
+
+def _shown(minor: int) -> str:
+    return f"{credit_notes.amount(minor, money.exponent(settings.CURRENCY))} {settings.CURRENCY.upper()}"
 
 
 def _books(now: datetime) -> Iterator[Finding]:
     """Our books and Stripe's must agree; a difference that stays is money that nobody has booked."""
     seen = books.compare(now=now)
-    detail = f"{seen.ours_minor} minor units here, {seen.theirs_minor} at Stripe"
+    detail = f"the ledger has {_shown(seen.ours_minor)} at Stripe, Stripe itself {_shown(seen.theirs_minor)}"
     if not seen.difference_minor:
         yield Finding("books", "ok", detail)
         return
     kinds = ", ".join(sorted({f"{one.type} {one.source or one.id}" for one in seen.unbooked})[:_SHOWN])
-    fix = f"book what is missing: {kinds}" if kinds else "run this again in a minute: a purchase may be under way"
+    fix = f"book what is missing: {kinds}" if kinds else f"{_AGAIN}: a purchase may be under way"
     yield Finding("books", "warn", detail, fix)
 
 
 def _settings() -> Iterator[Finding]:
-    for name in _SECRETS:
+    for name, path in _SECRETS.items():
         is_set = bool(getattr(settings, name))
-        fix = "" if is_set else "create the endpoint at Stripe and set its signing secret"
+        fix = (
+            ""
+            if is_set
+            else f"make the endpoint {settings.PUBLIC_URL}{path} at Stripe, set {name} to its signing secret"
+        )
         yield Finding(name.lower(), "ok" if is_set else "fail", "set" if is_set else "not set", fix)
     secrets = [getattr(settings, name) for name in _SECRETS if getattr(settings, name)]
     if len(set(secrets)) < len(secrets):
         yield Finding("webhook_secrets", "fail", "two endpoints share one secret", "use each endpoint's own secret")
-    mode = "live: real money" if stripe.is_live_mode() else "test mode: no money moves"
-    yield Finding("mode", "ok", mode)
+    if settings.STRIPE_API_KEY:
+        mode = "live: real money" if stripe.is_live_mode() else "test mode: no money moves"
+        yield Finding("mode", "ok", mode)
     yield Finding("api_version", "ok", f"{stripe.API_VERSION}, fixed in every call")
     if settings.STRIPE_API_KEY.startswith("sk_live_"):
         fix = "make a restricted key (rk_live_…) with the permissions that docs/stripe.md lists"
@@ -115,8 +141,13 @@ def _retained(platform: Platform) -> Finding:
     owed = _owed_minor()
     kept = platform.minimum_balance_minor.get(settings.CURRENCY, 0)
     if platform.payout_interval == "manual" or kept >= owed:
-        return Finding("retained_balance", "ok", f"owed {owed} minor units, {kept} kept, {platform.payout_interval}")
-    detail = f"automatic payouts keep {kept} minor units, {owed} are owed to providers and customers"
+        left = "are manual" if platform.payout_interval == "manual" else f"leave {_shown(kept)} behind"
+        detail = f"{_shown(owed)} owed to providers and customers; Stripe's payouts to your own bank {left}"
+        return Finding("retained_balance", "ok", detail)
+    detail = (
+        f"Stripe's automatic payouts to your own bank leave {_shown(kept)} behind,"
+        f" {_shown(owed)} are owed to providers and customers"
+    )
     fix = "raise the minimum balance at Stripe, or make the platform's payouts manual"
     return Finding("retained_balance", "warn", detail, fix)
 
@@ -128,7 +159,7 @@ def _owed_minor() -> int:
     return minor
 
 
-def _connect(door: Payments) -> Iterator[Finding]:
+def _balance(door: Payments) -> Iterator[Finding]:
     found = door.balances()
     foreign = [one.currency for one in found if one.currency != settings.CURRENCY and one.available_minor]
     if foreign:
@@ -137,9 +168,8 @@ def _connect(door: Payments) -> Iterator[Finding]:
     ours = next((one for one in found if one.currency == settings.CURRENCY), None)
     if ours is not None:
         status = "ok" if ours.available_minor >= 0 else "fail"
-        detail = f"{ours.available_minor} minor units available, {ours.pending_minor} pending"
+        detail = f"{_shown(ours.available_minor)} available at Stripe, {_shown(ours.pending_minor)} pending"
         yield Finding("balance", status, detail, "" if status == "ok" else "top up the platform's balance")
-    yield _accounts(door)
 
 
 _KNOWN_CAUSES = {

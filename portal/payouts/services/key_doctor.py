@@ -14,6 +14,7 @@ from portal.integrations import stripe
 from portal.integrations.stripe_errors import PaymentError, PaymentOutcomeUnknown, PaymentRateLimited, PermissionMissing
 from portal.integrations.stripe_types import (
     CheckoutOrder,
+    CustomerOrder,
     DisputeEvidence,
     PaymentOrder,
     Payments,
@@ -54,8 +55,26 @@ _READS = (
     Probe("webhook.read", "this check", lambda door, now: door.webhook_endpoints()),
     Probe("event_destination.read", "this check", lambda door, now: door.event_destinations()),
     Probe("account.read", "providers' accounts", lambda door, now: door.account(account=f"acct_{_NOTHING}")),
+    Probe(
+        "external_account.read",
+        "holding payouts when a provider's bank account changes",
+        lambda door, now: door.bank_fingerprint(account=f"acct_{_NOTHING}"),
+    ),
+    Probe(
+        "payout.read",
+        "what providers' banks got",
+        lambda door, now: door.bank_payout(account=f"acct_{_NOTHING}", payout=f"po_{_NOTHING}"),
+    ),
 )
 _WRITES = (
+    Probe("customer.write", "purchases", lambda door, now: door.create_customer(key=_key(), order=_customer())),
+    Probe("payment_method.write", "saved cards", lambda door, now: door.forget_card(key=_key(), card=f"pm_{_NOTHING}")),
+    Probe("account_link.write", "taking providers in", lambda door, now: _link(door)),
+    Probe(
+        "login_link.write",
+        "providers' way to their dashboard",
+        lambda door, now: door.login_link(account=f"acct_{_NOTHING}"),
+    ),
     Probe("checkout.write", "purchases", lambda door, now: door.create_checkout(key=_key(), order=_checkout())),
     Probe("payment_intent.write", "automatic top-ups", lambda door, now: door.charge_card(key=_key(), order=_charge())),
     Probe("charge.write", "refunds", lambda door, now: door.create_refund(key=_key(), order=_refund())),
@@ -81,7 +100,10 @@ def examine(*, now: datetime) -> Iterator[Finding]:
             missing += 1
             yield finding
     if not missing:
-        yield Finding("permissions", "ok", f"the key may do all {len(_READS) + len(_WRITES)} things it is asked for")
+        detail = (
+            f"the key may do all {len(_READS) + len(_WRITES)} things it is asked for; making an account is not asked"
+        )
+        yield Finding("permissions", "ok", detail)
 
 
 def _ask(door: Payments, probe: Probe, now: datetime) -> Finding | None:
@@ -100,6 +122,16 @@ def _ask(door: Payments, probe: Probe, now: datetime) -> Finding | None:
 
 def _key() -> str:
     return f"doctor:{uuid4()}"
+
+
+def _customer() -> CustomerOrder:
+    # Stripe makes a customer of everybody but of one whose address is none.
+    return CustomerOrder(_NOTHING, "doctor", "not an address")
+
+
+def _link(door: Payments) -> str:
+    here = settings.PUBLIC_URL
+    return door.create_onboarding_link(key=_key(), account=f"acct_{_NOTHING}", return_url=here, refresh_url=here)
 
 
 def _checkout() -> CheckoutOrder:

@@ -6,7 +6,7 @@ from typing import cast
 from portal.sandbox.stripe_double import permissions, platform
 from portal.sandbox.stripe_double.clock import tick
 from portal.sandbox.stripe_double.control_money import MoneyControl
-from portal.sandbox.stripe_double.control_words import FIELDS, PLATFORM_FIELDS, number, require_known, text, word
+from portal.sandbox.stripe_double.control_words import FIELDS, PLATFORM_NUMBERS, number, require_known, text, word
 from portal.sandbox.stripe_double.engine import HELD_S, HOLD, Engine
 from portal.sandbox.stripe_double.events import API_VERSION
 from portal.sandbox.stripe_double.faults import Body, Refusal, invalid
@@ -127,7 +127,9 @@ class Control:
         return self._store.put(str(kept["object"]), kept)
 
     def _platform(self, body: Body) -> Body:
-        for name in PLATFORM_FIELDS:
-            if name in body:
+        for name in body:
+            if name in PLATFORM_NUMBERS:
+                self._store.set_meta(name, str(number(body, name)))
+            else:
                 self._store.set_meta(name, "" if body[name] is False else str(body[name]))
         return {"platform": True}

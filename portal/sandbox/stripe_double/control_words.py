@@ -18,6 +18,7 @@ PLATFORM_FIELDS = (
     "settlement_s",
     "tax_bps",
 )
+PLATFORM_NUMBERS = frozenset({"dispute_fee", "fee_bps", "minimum_balance", "settlement_s", "tax_bps"})
 FIELDS: dict[str, tuple[str, ...]] = {
     "account": ("account", "move", "bank", "due_in_s"),
     "account/bank": ("account", "bank", "currency"),

@@ -12,7 +12,10 @@ from portal.sandbox.stripe_double.store import Store
 
 @route("POST", "/v1/customers", params.CustomerCreateParams)
 def create_customer(call: Call) -> Body:
-    """Create a customer."""
+    """Create a customer. Raises Refusal."""
+    email = call.text("email")
+    if email and "@" not in email:
+        raise invalid(f"Invalid email address: {email}", param="email", code="email_invalid")
     customer: Body = {
         "id": call.store.new_id("cus"),
         "object": "customer",
@@ -23,7 +26,7 @@ def create_customer(call: Call) -> Body:
         "default_source": None,
         "delinquent": False,
         "description": call.text("description") or None,
-        "email": call.text("email") or None,
+        "email": email or None,
         "invoice_prefix": call.store.new_id("inv")[-8:].upper(),
         "livemode": call.is_live,
         "metadata": call.mapping("metadata"),

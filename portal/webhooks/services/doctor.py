@@ -23,22 +23,26 @@ _ANY = "*"
 
 
 def examine(*, now: datetime) -> Iterator[Finding]:
-    """Yield what is right and wrong with the events' way from Stripe to here."""
+    """Yield how the events that came were taken in: what waits or failed, the clock, and what was lost."""
     yield from _inbox(now)
     yield from _clock()
     yield from _cursors(now)
+
+
+def endpoints() -> Iterator[Finding]:
+    """Yield whether Stripe sends all that is handled here, as it is handled."""
     try:
         door = stripe.payments()
-        endpoints, destinations = door.webhook_endpoints(), door.event_destinations()
+        known, destinations = door.webhook_endpoints(), door.event_destinations()
     except PaymentError as error:
-        fix = error.fix or "give the key the permission to read webhook endpoints"
+        fix = error.fix or "run this again in a minute"
         yield Finding("webhook_endpoints", "warn", "endpoints cannot be read", fix, cause=error.message)
         return
     for name, path, is_connect, wanted in (
         ("webhook_platform", "/webhooks/stripe/", False, handlers.PLATFORM),
         ("webhook_connect", "/webhooks/stripe/connect/", True, handlers.CONNECT),
     ):
-        ours = [one for one in endpoints if one.url.endswith(path) and one.is_connect is is_connect]
+        ours = [one for one in known if one.url.endswith(path) and one.is_connect is is_connect]
         yield from _endpoint(name, path, ours, wanted)
     path = "/webhooks/stripe/events/"
     heard = [one for one in destinations if one.url.endswith(path)]

@@ -38,33 +38,75 @@ def wrong() -> set[str]:
 
 def test_a_sound_setup_is_all_well(pool):
     assert wrong() == set()
-    assert "18 things" in found()["permissions"].detail
+    assert "24 things" in found()["permissions"].detail
+
+
+# What the doctor calls a permission that is missing, and Stripe's own word for it.
+_READS = {
+    "balance": "balance",
+    "balance_transaction": "balance_transaction_source",
+    "checkout": "checkout_session",
+    "payment_intent": "payment_intent",
+    "payment_method": "payment_method",
+    "charge": "charge",
+    "dispute": "dispute",
+    "radar": "radar",
+    "transfer": "transfer",
+    "event": "event",
+    "webhook": "webhook",
+    "event_destination": "event_destination",
+    "account": "v2_account",
+    "external_account": "external_account",
+    "payout": "payout",
+}
+_WRITES = {
+    "customer": "customer",
+    "payment_method": "payment_method",
+    "account_link": "account_link",
+    "login_link": "login_link",
+    "checkout": "checkout_session",
+    "payment_intent": "payment_intent",
+    "charge": "charge",
+    "dispute": "dispute",
+    "transfer": "transfer",
+}
+
+
+def permissions_missing(pool, settings, *, level: str, **given: str) -> dict[str, stripe_setup.Finding]:
+    """Return what the doctor says of a key that has `level` of all but what every key needs."""
+    settings.STRIPE_API_KEY = "rk_test_restricted_pool"
+    stripe.forget_connections()
+    least = {"connected_account": "read", "balance_settings": "read"}
+    kept = dict.fromkeys(permissions.RESOURCES, level) | least | given
+    pool.double.control("key", key="rk_test_restricted_pool", **kept)
+    return {name: one for name, one in found().items() if name.startswith("permission_")}
 
 
 @pytest.mark.parametrize(
-    ("resource", "level", "code"),
-    [
-        ("transfer", "read", "permission_transfer_write"),
-        ("transfer", "none", "permission_transfer_read"),
-        ("charge", "read", "permission_charge_write"),
-        ("dispute", "none", "permission_dispute_read"),
-        ("checkout_session", "read", "permission_checkout_write"),
-        ("event", "none", "permission_event_read"),
-        ("webhook", "none", "permission_webhook_read"),
-    ],
+    ("level", "missing"), [("read", {"write": _WRITES}), ("none", {"read": _READS, "write": _WRITES})]
 )
-def test_a_missing_permission_is_named_before_money_moves(pool, settings, resource, level, code):
-    settings.STRIPE_API_KEY = "rk_test_restricted_pool"
-    stripe.forget_connections()
-    everything = dict.fromkeys(permissions.RESOURCES, "write")
-    pool.double.control("key", key="rk_test_restricted_pool", **(everything | {resource: level}))
+def test_every_missing_permission_is_named_before_money_moves(pool, settings, level, missing):
+    told = permissions_missing(pool, settings, level=level)
 
-    finding = found()[code]
-
-    assert finding.status == "fail"
-    assert f"rak_{resource}" in finding.cause
-    assert "give it this permission" in finding.fix
+    words = {f"permission_{name}_{kind}": word for kind, names in missing.items() for name, word in names.items()}
+    assert set(told) == set(words)
+    for code, word in words.items():
+        assert (told[code].status, f"'rak_{word}_" in told[code].cause) == ("fail", True), code
+        assert "give it this permission" in told[code].fix
     assert pool.double.store.all("transfer") == []
+
+
+def test_one_missing_permission_is_the_only_one_named(pool, settings):
+    assert set(permissions_missing(pool, settings, level="write", charge="read")) == {"permission_charge_write"}
+
+
+def test_a_balance_that_may_not_be_read_leaves_the_other_checks(pool, settings):
+    permissions_missing(pool, settings, level="write", balance="none")
+
+    told = found()
+    assert {told["balance"].status, told["books"].status, told["permission_balance_read"].status} == {"fail"}
+    assert {told["webhook_platform"].status, told["accounts_v2"].status} == {"ok"}
+    assert "rak_balance_read" in told["balance"].cause
 
 
 def test_probing_changes_nothing_at_stripe(pool):
@@ -140,6 +182,26 @@ def test_a_secret_key_in_live_mode_is_worth_a_word(pool, settings):
 
     assert told["restricted_key"].status == "warn"
     assert told["api"].status == "fail"
+    # Who cannot ask at all is told so once, and nothing about Stripe's side is guessed.
+    assert not {"webhook_endpoints", "webhook_platform", "permissions", "balance"} & set(told)
+
+
+def test_a_shell_shows_columns_money_and_a_sum(pool, settings):
+    settings.STRIPE_CONNECT_WEBHOOK_SECRET = ""
+    pool.double.control("platform", payout_interval="daily", minimum_balance=1250)
+    out = StringIO()
+
+    with pytest.raises(SystemExit):
+        call_command("stripe_doctor", stdout=out)
+
+    lines = out.getvalue().splitlines()
+    column = lines[0].index(" set") + 1
+    fix = "make the endpoint http://testserver/webhooks/stripe/connect/ at Stripe"
+    fix += ", set STRIPE_CONNECT_WEBHOOK_SECRET to its signing secret"
+    assert lines[1:3] == [f"fail  {'stripe_connect_webhook_secret':{column - 7}} not set", f"{'':{column}}fix: {fix}"]
+    kept = "0.00 USD owed to providers and customers; Stripe's payouts to your own bank leave 12.50 USD behind"
+    assert any(line.endswith(kept) and line.index(kept) == column for line in lines)
+    assert lines[-1].startswith("1 fail, 0 warn, ")
 
 
 def test_no_secret_is_ever_told(pool, settings, caplog, client, world):

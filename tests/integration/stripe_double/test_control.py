@@ -42,6 +42,7 @@ def test_it_lists_what_it_can_and_can_what_it_lists(double):
         ("fail", {"kind": "500", "method": "post"}, 400, "method must be one of GET, POST"),
         ("fail", {"kind": "500", "path": "transfers"}, 400, "path must begin with /v1/ or /v2/"),
         ("clock/advance", {"seconds": "a day"}, 400, "seconds must be a whole number"),
+        ("platform", {"fee_bps": "2.9 %"}, 400, "fee_bps must be a whole number"),
         ("state", {"now": "1"}, 400, "it takes no fields"),
     ],
 )

@@ -3,13 +3,14 @@
 import json
 import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections import Counter
 from dataclasses import asdict
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
 
 from portal.core import clock
-from portal.integrations.stripe_errors import PaymentError
 from portal.operators import stripe_setup
+from portal.payouts.services.doctor import Finding
 
 _EXAMPLES = """examples:
   manage.py stripe_doctor
@@ -34,16 +35,21 @@ class Command(BaseCommand):
 
     def handle(self, *_: object, **options: object) -> None:
         """Print each finding."""
-        try:
-            findings = stripe_setup.examine(now=clock.now())
-        except PaymentError as error:
-            raise CommandError(f"Stripe could not be asked: {error.code}: {error.message}") from error
+        findings = stripe_setup.examine(now=clock.now())
         if options["json"]:
             self.stdout.write(json.dumps({"checks": [asdict(one) for one in findings]}))
-        for one in [] if options["json"] else findings:
-            self.stdout.write(f"{one.status:5} {one.id:28} {one.detail}")
-            if one.status != "ok":
-                lines = [("cause", one.cause), ("fix", one.fix)]
-                self.stdout.write("".join(f"{'':34} {name}: {text}\n" for name, text in lines if text).rstrip("\n"))
+        else:
+            self._print(findings)
         if any(one.status == "fail" for one in findings):
             sys.exit(1)
+
+    def _print(self, findings: list[Finding]) -> None:
+        """Print a line a finding, its cause and its fix below it, and at the end how many need somebody."""
+        width = max(len(one.id) for one in findings)
+        for one in findings:
+            self.stdout.write(f"{one.status:5} {one.id:{width}} {one.detail}")
+            for name, text in (("cause", one.cause), ("fix", one.fix)):
+                if text and one.status != "ok":
+                    self.stdout.write(f"{'':{width + 6}} {name}: {text}")
+        found = Counter(one.status for one in findings)
+        self.stdout.write(f"{found['fail']} fail, {found['warn']} warn, {found['ok']} ok")
