@@ -14,6 +14,8 @@ _PAUSES = (timedelta(hours=1), timedelta(hours=6), timedelta(hours=24))
 # long as it is in doubt no other may begin. Were it found after all, it is credited like any payment.
 REPEATED_FOR = timedelta(hours=1)
 GIVEN_UP_AFTER = timedelta(hours=6)
+# Where the pool's own guard lets no purchase begin, it is asked again this often, or when it said it would.
+GUARD_ASKED_EVERY = timedelta(days=1)
 NEEDS_OWNER = frozenset({"authentication_required"})
 # The bank will never say yes to this card: asking again only looks like fraud.
 _FINAL = frozenset(

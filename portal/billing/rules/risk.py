@@ -4,10 +4,12 @@ A payment can be disputed for months. Most disputes of stolen cards come within 
 authenticated (3-D Secure) can hardly be disputed as stolen.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+_DAY = timedelta(days=1)
 _WEEK = timedelta(days=7)
 
 
@@ -96,6 +98,35 @@ def most_in_a_day(buyer: Buyer, *, first_minor: int, now: datetime) -> int:
         return first_minor
     weeks = max(0, (now - buyer.created_at) // _WEEK)
     return first_minor * (1 + weeks) + 2 * buyer.settled_minor
+
+
+@dataclass(frozen=True, slots=True)
+class Bought:
+    """One purchase of the last 24 hours, in minor units."""
+
+    at: datetime
+    minor: int
+
+
+def fits_at(
+    buyer: Buyer, *, bought: Sequence[Bought], amount_minor: int, first_minor: int, now: datetime
+) -> datetime | None:
+    """Return when so much may be bought at the latest, if nothing else is until then; None: not by waiting."""
+    old_enough = now
+    if buyer.has_trouble:
+        if amount_minor > first_minor:
+            return None
+    else:
+        weeks = -(-(amount_minor - 2 * buyer.settled_minor) // first_minor) - 1
+        old_enough = max(now, buyer.created_at + max(0, weeks) * _WEEK)
+    moments = [old_enough, *sorted(one.at + _DAY for one in bought if one.at + _DAY > old_enough)]
+    return next(at for at in moments if amount_minor <= left_at(buyer, bought=bought, first_minor=first_minor, at=at))
+
+
+def left_at(buyer: Buyer, *, bought: Sequence[Bought], first_minor: int, at: datetime) -> int:
+    """Return how much more may be bought then."""
+    counted = sum(one.minor for one in bought if one.at > at - _DAY)
+    return most_in_a_day(buyer, first_minor=first_minor, now=at) - counted
 
 
 def asks_for_3ds(*, tier: str, paid_purchases: int, first_purchases: int) -> bool:

@@ -19,7 +19,7 @@ from portal.billing.models import (
 )
 from portal.billing.models.topups import UNFINISHED, TopUpState
 from portal.billing.rules import disputes, risk
-from portal.billing.rules.risk import Buyer, Facts
+from portal.billing.rules.risk import Bought, Buyer, Facts
 
 CARDS_COUNT_FOR = timedelta(days=30)
 
@@ -69,11 +69,11 @@ def buyer_of(*, organization: Organization, now: datetime) -> Buyer:
     )
 
 
-def bought_since(*, organization: Organization, since: datetime) -> int:
-    """Return what the organization bought or is about to, in minor units; one that is being confirmed counts once."""
+def bought_since(*, organization: Organization, since: datetime) -> list[Bought]:
+    """Return what the organization bought or is about to; one that is being confirmed counts once."""
     rows = TopUp.objects.filter(organization=organization, created_at__gt=since)
     rows = rows.filter(state__in=[*UNFINISHED, TopUpState.PAID]).exclude(state=TopUpState.NEEDS_ACTION)
-    return int(rows.aggregate(sum=Sum("amount_minor", default=0))["sum"])
+    return [Bought(at, minor) for at, minor in rows.values_list("created_at", "amount_minor")]
 
 
 def paid_purchases(*, organization: Organization) -> int:

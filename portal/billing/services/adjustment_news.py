@@ -4,6 +4,7 @@ from datetime import datetime
 
 from portal.accounts.models import Membership, Role
 from portal.billing.models import AdjustmentKind, ProviderAdjustment
+from portal.billing.rules import amounts
 from portal.core.money import decimal_text
 from portal.notifications import services as notifications
 
@@ -18,7 +19,7 @@ def tell(row: ProviderAdjustment, *, now: datetime) -> None:
             context={
                 "is_clawback": row.kind == AdjustmentKind.CLAWBACK,
                 "adjustment": row.public_id,
-                "amount": f"{decimal_text(row.amount_nano)} {row.currency.upper()}",
+                "amount": amounts.written(row.amount_nano, row.currency),
                 "reason": row.get_reason_display(),
                 "note": row.note,
                 "evidence": row.evidence,

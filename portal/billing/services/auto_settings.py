@@ -16,8 +16,10 @@ from portal.billing.models import AutoTopUp, CustomerCard
 from portal.billing.rules import topups as topup_rules
 from portal.billing.selectors import cards
 from portal.billing.services import topup_guard
-from portal.core import money
+from portal.billing.services.topup_guard import written
 from portal.core.errors import Conflict, InvalidValue
+
+_MONTH_HOLDS = 100  # largest purchases
 
 
 class CardRemoved(Conflict):
@@ -82,16 +84,14 @@ def _fill(plan: AutoTopUp, terms: AutoTerms, card: CustomerCard, user: User, now
 
 
 def _require_sound(terms: AutoTerms) -> None:
-    least, most = topup_guard.least_minor(), topup_rules.most_minor(settings.CURRENCY)
-    step = money.purchase_step_minor(settings.CURRENCY)
-    if not least <= terms.amount_minor <= most:
-        raise InvalidValue(f"an amount is {least} to {most} minor units", param="amount")
-    if terms.amount_minor % step:
-        raise InvalidValue(f"an amount is a multiple of {step} minor units", param="amount")
+    topup_guard.require_amount(terms.amount_minor)
+    most = topup_rules.most_minor(settings.CURRENCY)
     if not 0 < terms.threshold_minor <= most:
-        raise InvalidValue(f"a threshold is 1 to {most} minor units", param="threshold")
-    if not terms.amount_minor <= terms.monthly_cap_minor <= 100 * most:
-        raise InvalidValue("a month's cap is at least one purchase", param="monthly_cap")
+        raise InvalidValue(f"A threshold is more than nothing and at most {written(most)}.", param="threshold")
+    if not terms.amount_minor <= terms.monthly_cap_minor <= _MONTH_HOLDS * most:
+        raise InvalidValue(
+            f"A month's cap is at least one purchase and at most {written(_MONTH_HOLDS * most)}.", param="monthly_cap"
+        )
 
 
 def _record(organization: Organization, event: str, detail: dict[str, object], actor: Actor, now: datetime) -> None:

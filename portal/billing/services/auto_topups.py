@@ -21,6 +21,7 @@ from portal.billing.rules.auto_topups import Refused
 from portal.billing.selectors import balances, low_credit
 from portal.billing.selectors import topups as selectors
 from portal.billing.services import auto_outcomes, credit_messages, freeze, topup_books, topup_guard, topups
+from portal.billing.services.topup_guard import PurchaseRefused
 from portal.core import money
 from portal.core.errors import DomainError
 from portal.integrations import queue, stripe
@@ -45,7 +46,11 @@ def begin(*, organization_id: int, now: datetime) -> TopUp | None:
         if not rules.has_room(spent_minor=spent, amount_minor=plan.amount_minor, cap_minor=plan.monthly_cap_minor):
             credit_messages.auto_topup_capped(organization=plan.organization, cap_minor=plan.monthly_cap_minor, now=now)
             return None
-        if not _passes_guard(plan, now):
+        refusal = topup_guard.refusal_of_automatic(
+            organization=plan.organization, amount_minor=plan.amount_minor, now=now
+        )
+        if refusal is not None:
+            _rest(plan, refusal, now)
             return None
         topup = _row(plan, now)
         topup_books.record(topup, "topup.created", actor=SYSTEM_ACTOR, now=now)
@@ -67,14 +72,12 @@ def _may_begin(plan: AutoTopUp, now: datetime) -> bool:
     return balance.free_nano < money.nano_from_minor(plan.threshold_minor, settings.CURRENCY)
 
 
-def _passes_guard(plan: AutoTopUp, now: datetime) -> bool:
-    """Tell whether the guard lets the purchase begin; what it refuses is tried again when its time comes."""
-    try:
-        topup_guard.require_automatic(organization=plan.organization, amount_minor=plan.amount_minor, now=now)
-    except DomainError as error:
-        log.warning("auto_topup.refused", extra={"organization": plan.organization.public_id, "code": error.code})
-        return False
-    return True
+def _rest(plan: AutoTopUp, refusal: PurchaseRefused, now: datetime) -> None:
+    """Try again when the guard's time has come, and within a day, since facts may change; tell the owners once."""
+    plan.retry_at = min(refusal.again_at or now + rules.GUARD_ASKED_EVERY, now + rules.GUARD_ASKED_EVERY)
+    plan.save(update_fields=["retry_at"])
+    log.warning("auto_topup.refused", extra={"organization": plan.organization.public_id, "code": refusal.code})
+    credit_messages.auto_topup_refused(plan=plan, refusal=refusal, now=now)
 
 
 def _row(plan: AutoTopUp, now: datetime) -> TopUp:

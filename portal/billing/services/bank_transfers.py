@@ -11,7 +11,7 @@ from portal.audit import services as audit
 from portal.audit.services import Actor
 from portal.billing import locks
 from portal.billing.models import BankTransfer, BankTransferState
-from portal.billing.rules import confirming
+from portal.billing.rules import amounts, confirming
 from portal.billing.rules.accounts import Kind
 from portal.billing.selectors import balances
 from portal.billing.services import credit_templates, incoming, ledger
@@ -197,7 +197,8 @@ def _require_sound(line: Line, now: datetime) -> None:
         raise InvalidValue("write who paid, as the bank names them", param="payer")
     largest = _LARGEST_UNITS * 10 ** money.exponent(settings.CURRENCY)
     if not 0 < line.amount_minor <= largest:
-        raise InvalidValue(f"an amount is 1 to {largest} minor units", param="amount")
+        most = amounts.written_minor(largest, settings.CURRENCY)
+        raise InvalidValue(f"An amount is more than nothing and at most {most}.", param="amount")
     if line.received_on > now.date():
         raise InvalidValue("it has not been received yet", param="received_on")
 

@@ -7,11 +7,10 @@ from django.conf import settings
 from django.urls import reverse
 
 from portal.accounts.models import Membership, Organization, Role
-from portal.billing.models import CreditAlert, PostpaidBill, PromoGrant, TopUp
-from portal.billing.rules import runway
+from portal.billing.models import AutoTopUp, CreditAlert, PostpaidBill, PromoGrant, TopUp
+from portal.billing.rules import amounts, runway
 from portal.billing.selectors import spend_pace
-from portal.core import money
-from portal.core.money import decimal_text
+from portal.billing.services.topup_guard import PurchaseRefused
 from portal.notifications import services as notifications
 
 
@@ -30,6 +29,16 @@ def auto_topup_confirm(*, organization: Organization, topup: TopUp, url: str, no
 def auto_topup_capped(*, organization: Organization, cap_minor: int, now: datetime) -> None:
     """Say, once a month, that the month's cap keeps the card from being charged."""
     _tell(organization, "auto_topup_capped", f"{now:%Y-%m}", {"cap": _minor(cap_minor)}, now)
+
+
+def auto_topup_refused(*, plan: AutoTopUp, refusal: PurchaseRefused, now: datetime) -> None:
+    """Say that the pool's guard against stolen cards keeps the card from being charged, why and until when.
+
+    Once for each reason and time; where nobody can name a time, once a month.
+    """
+    until = f"{refusal.again_at:%Y-%m-%d %H:%M}" if refusal.again_at else ""
+    context: dict[str, object] = {"amount": _minor(plan.amount_minor), "reason": refusal.sentences, "until": until}
+    _tell(plan.organization, "auto_topup_refused", f"{refusal.code}:{until or f'{now:%Y-%m}'}", context, now)
 
 
 def credit_low(*, alert: CreditAlert, balance_nano: int, now: datetime) -> None:
@@ -90,8 +99,8 @@ def _readers(organization: Organization) -> Iterable[Membership]:
 
 
 def _nano(nano: int) -> str:
-    return f"{decimal_text(nano)} {settings.CURRENCY.upper()}"
+    return amounts.written(nano, settings.CURRENCY)
 
 
 def _minor(minor: int) -> str:
-    return _nano(money.nano_from_minor(minor, settings.CURRENCY))
+    return amounts.written_minor(minor, settings.CURRENCY)

@@ -10,11 +10,11 @@ from portal.audit import services as audit
 from portal.audit.services import Actor
 from portal.billing import locks
 from portal.billing.models import Dispute
+from portal.billing.rules import amounts
 from portal.billing.rules import disputes as rules
 from portal.billing.selectors import dispute_facts as facts
 from portal.billing.selectors import disputes as selectors
 from portal.billing.services import disputes
-from portal.core import money
 from portal.core.errors import Conflict
 from portal.integrations import stripe
 from portal.integrations.stripe_types import DisputeEvidence
@@ -113,15 +113,15 @@ def _access(row: Dispute) -> str:
 
 
 def _payment(row: Dispute) -> str:
-    lines = [f"Disputed payment: {row.topup.payment_intent} of {_money(row.amount_minor, row.currency)}"]
+    lines = [f"Disputed payment: {row.topup.payment_intent} of {amounts.written_minor(row.amount_minor, row.currency)}"]
     for topup, charge in facts.purchases(organization=row.organization):
-        shown = f"{_at(topup.paid_at)} {_money(topup.amount_minor + topup.tax_minor, topup.currency)}"
+        shown = f"{_at(topup.paid_at)} {amounts.written_minor(topup.amount_minor + topup.tax_minor, topup.currency)}"
         card = f" card {charge.card_brand} …{charge.card_last4} {charge.card_country}" if charge else ""
         secure = " authenticated by 3-D Secure" if charge and charge.is_three_d_secure else ""
         receipt = f" receipt {topup.receipt_url or topup.invoice_url}" if topup.receipt_url or topup.invoice_url else ""
         lines.append(f"{shown} {topup.payment_intent}{card}{secure}{receipt}")
     lines += [
-        f"{_at(one.created_at)} refunded {_money(one.amount_minor, one.currency)} ({one.state})"
+        f"{_at(one.created_at)} refunded {amounts.written_minor(one.amount_minor, one.currency)} ({one.state})"
         for one in facts.refunds(topup=row.topup)
     ]
     terms = facts.accepted_terms(topup=row.topup)
@@ -136,7 +136,7 @@ def _usage(days: list[facts.UsedDay]) -> str:
     lines = ["Use of the service after the payment, by day (UTC), with some of the request ids:"]
     lines += [
         f"{one.day} {one.requests} requests, {one.tokens} tokens, "
-        f"{money.decimal_text(one.charge_nano)} {settings.CURRENCY.upper()}: {', '.join(one.ids)}"
+        f"{amounts.written(one.charge_nano, settings.CURRENCY)}: {', '.join(one.ids)}"
         for one in days
     ]
     return "\n".join(lines)
@@ -148,7 +148,3 @@ def _cut(text: str) -> str:
 
 def _at(moment: datetime | None) -> str:
     return f"{moment:%Y-%m-%d %H:%M} UTC" if moment else "-"
-
-
-def _money(minor: int, currency: str) -> str:
-    return f"{money.decimal_text(money.nano_from_minor(minor, currency))} {currency.upper()}"

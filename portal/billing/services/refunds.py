@@ -9,12 +9,12 @@ from portal.accounts.models import Organization
 from portal.audit.services import Actor
 from portal.billing import locks
 from portal.billing.models import Refund, RefundOrigin, RefundState, TopUp
+from portal.billing.rules import amounts
 from portal.billing.rules import refunds as rules
 from portal.billing.selectors import refunds as selectors
 from portal.billing.selectors import topups as topup_selectors
 from portal.billing.services import refund_moves
 from portal.billing.services.refund_moves import Wish
-from portal.core import money
 from portal.core.errors import InvalidValue
 from portal.integrations import queue
 
@@ -95,5 +95,4 @@ def _send_soon(refund: Refund, now: datetime) -> None:
 def _bounds(topup: TopUp, most: int) -> str:
     if not most:
         return "Nothing of this purchase can be given back now."
-    shown = money.decimal_text(money.nano_from_minor(most, topup.currency))
-    return f"Between the smallest coin and {shown} {topup.currency.upper()} of this purchase can be given back."
+    return f"At most {amounts.written_minor(most, topup.currency)} of this purchase can be given back."

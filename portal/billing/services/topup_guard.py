@@ -9,6 +9,7 @@ from django.db import transaction
 from portal.accounts import locks as account_locks
 from portal.accounts.models import Organization
 from portal.billing.models import TopUpAttempt
+from portal.billing.rules import amounts
 from portal.billing.rules import attempts as attempt_rules
 from portal.billing.rules import risk as rules
 from portal.billing.rules import topups as topup_rules
@@ -17,28 +18,38 @@ from portal.billing.rules.related import FactKind
 from portal.billing.selectors import risk as selectors
 from portal.billing.services import related
 from portal.core import db, money
-from portal.core.errors import Conflict, Forbidden, InvalidValue
+from portal.core.errors import Conflict, DomainError, Forbidden, InvalidValue
 
 
-class SpendingStopped(Forbidden):
+class PurchaseRefused(DomainError):
+    """The purchase may not begin now; `again_at` is when it may, as far as that is known."""
+
+    def __init__(
+        self, message: str, *, param: str | None = None, fix: str | None = None, again_at: datetime | None = None
+    ) -> None:
+        super().__init__(message, param=param, fix=fix)
+        self.again_at = again_at
+
+
+class SpendingStopped(PurchaseRefused, Forbidden):
     """The organization may not spend, and so may not buy."""
 
     code = "spending_stopped"
 
 
-class TooManyAttempts(Conflict):
+class TooManyAttempts(PurchaseRefused, Conflict):
     """So many purchases were begun that the next one has to wait."""
 
     code = "too_many_topup_attempts"
 
 
-class TopUpCapReached(InvalidValue):
+class TopUpCapReached(PurchaseRefused, InvalidValue):
     """The organization may not buy so much within a day yet."""
 
     code = "topup_cap_reached"
 
 
-class TooManyCards(Conflict):
+class TooManyCards(PurchaseRefused, Conflict):
     """The organization paid with more cards than one customer should."""
 
     code = "too_many_cards"
@@ -54,6 +65,21 @@ class Terms:
 def least_minor() -> int:
     """Return the smallest purchase that this pool takes, in minor units."""
     return int(settings.TOPUP_MINIMUM_MINOR) or topup_rules.least_minor(settings.CURRENCY)
+
+
+def require_amount(amount_minor: int) -> None:
+    """Raise InvalidValue for an amount that nobody may buy here, whoever it is."""
+    least, most = least_minor(), topup_rules.most_minor(settings.CURRENCY)
+    if not least <= amount_minor <= most:
+        raise InvalidValue(f"Buy {written(least)} to {written(most)} at a time.", param="amount")
+    step = money.purchase_step_minor(settings.CURRENCY)
+    if amount_minor % step:
+        raise InvalidValue(f"Buy a multiple of {written(step)}.", param="amount")
+
+
+def written(minor: int) -> str:
+    """Return minor units of the pool's currency as sentences name them."""
+    return amounts.written_minor(minor, settings.CURRENCY)
 
 
 def require(*, organization: Organization, amount_minor: int, address: str | None, now: datetime) -> Terms:
@@ -79,14 +105,18 @@ def require(*, organization: Organization, amount_minor: int, address: str | Non
     return Terms(asks_3ds=_asks_3ds(row))
 
 
-def require_automatic(*, organization: Organization, amount_minor: int, now: datetime) -> None:
-    """Check a charge of a saved card, which nobody sits before: no address, no authentication, and not counted.
+def refusal_of_automatic(*, organization: Organization, amount_minor: int, now: datetime) -> PurchaseRefused | None:
+    """Return why a saved card may not be charged now, None where it may; nothing is counted.
 
-    Raises SpendingStopped, TopUpCapReached, TooManyCards.
+    Nobody sits before such a charge: there is no address and no authentication.
     """
-    _require_spending(organization)
-    _require_cards(organization, now)
-    _require_cap(organization, amount_minor, now)
+    try:
+        _require_spending(organization)
+        _require_cards(organization, now)
+        _require_cap(organization, amount_minor, now)
+    except PurchaseRefused as refusal:
+        return refusal
+    return None
 
 
 def _require_spending(organization: Organization) -> None:
@@ -104,7 +134,8 @@ def _require_cards(organization: Organization, now: datetime) -> None:
         free_at = cards[settings.TOPUP_CARDS].last_paid_at + selectors.CARDS_COUNT_FOR
         raise TooManyCards(
             f"{len(cards)} different cards have paid within {selectors.CARDS_COUNT_FOR.days} days.",
-            fix=f"Wait until {_written(free_at)}, or ask the operator of this pool.",
+            fix=f"Wait until {_when(free_at)}, or ask the operator of this pool.",
+            again_at=free_at,
         )
 
 
@@ -114,12 +145,16 @@ def _require_cap(organization: Organization, amount_minor: int, now: datetime) -
         return
     buyer = selectors.buyer_of(organization=organization, now=now)
     most = rules.most_in_a_day(buyer, first_minor=first, now=now)
-    left = most - selectors.bought_since(organization=organization, since=now - DAY)
+    bought = selectors.bought_since(organization=organization, since=now - DAY)
+    left = rules.left_at(buyer, bought=bought, first_minor=first, at=now)
     if amount_minor > left:
+        fits = rules.fits_at(buyer, bought=bought, amount_minor=amount_minor, first_minor=first, now=now)
+        wait = f"so much may be bought from {_when(fits)} on, " if fits else ""
         raise TopUpCapReached(
-            f"At most {_shown(most)} may be bought within 24 hours for now, of which {_shown(max(0, left))} are left.",
+            f"At most {written(most)} may be bought within 24 hours for now; {written(max(0, left))} are left of it.",
             param="amount",
-            fix="The limit grows with every week and every payment; ask the operator of this pool for more.",
+            fix=f"{wait}the limit grows with every week and every payment; ask the operator of this pool for more.",
+            again_at=fits,
         )
 
 
@@ -137,7 +172,9 @@ def _require_attempts(organization: Organization, digest: str, now: datetime) ->
             counted.append(attempt_rules.next_at(from_here, allowance=here, now=now))
     free_at = max((moment for moment in counted if moment is not None), default=None)
     if free_at is not None:
-        raise TooManyAttempts("Too many purchases were begun.", fix=f"Try again after {_written(free_at)}.")
+        raise TooManyAttempts(
+            "Too many purchases were begun.", fix=f"Try again after {_when(free_at)}.", again_at=free_at
+        )
 
 
 def _asks_3ds(organization: Organization) -> bool:
@@ -149,10 +186,5 @@ def _asks_3ds(organization: Organization) -> bool:
     )
 
 
-def _written(moment: datetime) -> str:
+def _when(moment: datetime) -> str:
     return f"{moment:%Y-%m-%d %H:%M} UTC"
-
-
-def _shown(minor: int) -> str:
-    nano = money.nano_from_minor(minor, settings.CURRENCY)
-    return f"{money.decimal_text(nano)} {settings.CURRENCY.upper()}"

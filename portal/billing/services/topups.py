@@ -15,12 +15,10 @@ from portal.audit.services import Actor
 from portal.billing import locks
 from portal.billing.errors import KeyReused
 from portal.billing.models import StripeCustomer, TopUp, TopUpOrigin, TopUpState
-from portal.billing.rules import topups as rules
 from portal.billing.selectors import topups as selectors
 from portal.billing.services import auto_outcomes, topup_books, topup_guard
 from portal.billing.services.topup_books import Look
-from portal.core import money
-from portal.core.errors import Conflict, InvalidValue
+from portal.core.errors import Conflict
 from portal.integrations import stripe
 from portal.integrations.stripe_errors import PaymentRejected
 from portal.integrations.stripe_types import Checkout, CheckoutOrder, CustomerOrder
@@ -51,12 +49,7 @@ def start_topup(*, organization: Organization, wanted: Wanted, actor: Actor, now
     Raises InvalidValue, KeyReused, what `topup_guard.require` raises, PaymentRejected, PaymentOutcomeUnknown (call
     again with the same key).
     """
-    least, most = topup_guard.least_minor(), rules.most_minor(settings.CURRENCY)
-    if not least <= wanted.amount_minor <= most:
-        raise InvalidValue(f"an amount is {least} to {most} minor units", param="amount")
-    step = money.purchase_step_minor(settings.CURRENCY)
-    if wanted.amount_minor % step:
-        raise InvalidValue(f"an amount is a multiple of {step} minor units", param="amount")
+    topup_guard.require_amount(wanted.amount_minor)
     topup = _row(organization, wanted, actor, now)
     if topup.state != TopUpState.CREATED:
         return topup

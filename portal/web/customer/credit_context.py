@@ -7,8 +7,10 @@ from django.conf import settings
 
 from portal.accounts.models import Role
 from portal.accounts.rules import roles
+from portal.billing.models import AutoTopUp
 from portal.billing.rules import runway
 from portal.billing.selectors import auto_topups, balances, cards, grants, postpaid, spend_pace, topups, transactions
+from portal.billing.services import topup_guard
 from portal.web import formats
 from portal.web.access import OrganizationRequest
 from portal.web.customer.credit_forms import AlertForm, AutoTopUpForm, TopUpForm, new_key
@@ -32,6 +34,7 @@ def context(request: OrganizationRequest, *, now: datetime, **sent: forms.Form) 
         "runway": runway.in_words(lasts) if lasts is not None else formats.UNKNOWN,
         "spent_lately": spent,
         "plan": plan,
+        "refusal": _refusal(plan, now),
         "collects_tax": settings.STRIPE_AUTOMATIC_TAX,
         "auto_spent_minor": auto_topups.spent_this_month(organization_id=organization.pk, now=now) if plan else 0,
         "alert": alert,
@@ -44,3 +47,10 @@ def context(request: OrganizationRequest, *, now: datetime, **sent: forms.Form) 
         "may_manage": roles.includes(request.membership.role, Role.ADMIN),
         "is_owner": roles.includes(request.membership.role, Role.OWNER),
     }
+
+
+def _refusal(plan: AutoTopUp | None, now: datetime) -> topup_guard.PurchaseRefused | None:
+    """Return why the pool's own guard lets no automatic purchase begin, where it rests without a bank's refusal."""
+    if plan is None or not plan.is_on or plan.retry_at is None or plan.retry_at <= now or plan.failures:
+        return None
+    return topup_guard.refusal_of_automatic(organization=plan.organization, amount_minor=plan.amount_minor, now=now)

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from portal.accounts.models import Organization
 from portal.accounts.services import spending
 from portal.audit.models import AuditEvent
 from portal.audit.services import SYSTEM_ACTOR
@@ -14,6 +15,7 @@ from portal.core import clock
 from portal.core.errors import InvalidValue, NotFound
 from portal.integrations import stripe
 from portal.notifications.models import Message
+from portal.notifications.rendering import render
 from portal.webhooks.services import dispatch
 from tests.factories.payouts import balance_of
 from tests.integration.credit import saving
@@ -22,6 +24,7 @@ from tests.integration.credit.saving import ASKS_EVERY_TIME, DECLINES, LOST
 pytestmark = pytest.mark.django_db
 
 MINUTE = timedelta(minutes=1)
+HOUR = timedelta(hours=1)
 
 
 @pytest.fixture
@@ -170,6 +173,39 @@ def test_the_months_cap_holds_and_is_told_once(shop, low, now):
 
     assert saving.credit_minor(low) == 400 + 4000
     assert saving.told(low) == ["auto_topup_capped"]
+
+
+def test_what_the_guard_refuses_is_told_once_and_tried_again_when_it_said(shop, low, now):
+    saving.turn_on(low, now=now, threshold=5000, amount=9001)
+    Organization.objects.update(created_at=now)
+    bought = now + timedelta(hours=1)
+    TopUp.objects.filter(organization=low).update(created_at=bought)
+    first = now + timedelta(hours=2)
+
+    assert [begin(low, first + minutes * MINUTE) for minutes in range(3)] == [None] * 3
+
+    plan, free_at = AutoTopUp.objects.get(), bought + timedelta(days=1)
+    assert (plan.is_on, plan.failures, plan.retry_at) == (True, 0, first + timedelta(days=1) - HOUR)
+    assert plan.retry_at == free_at
+    (message,) = Message.objects.filter(template="auto_topup_refused")
+    text = render(message).text
+    assert "did not let 90.01 USD be charged to your saved card: At most 100 USD" in text
+    assert f"tried again by itself, at {free_at:%Y-%m-%d %H:%M} UTC at the latest" in text
+    assert auto_topups.begin_due(now=free_at - MINUTE) == 0
+    assert begin(low, free_at) is not None
+    assert saving.told(low) == ["auto_topup_refused"]
+
+
+def test_what_the_guard_will_not_let_pass_for_weeks_is_asked_each_day_and_told_once(shop, low, now):
+    saving.turn_on(low, now=now, threshold=5000, amount=25_000, cap=30_000)
+    Organization.objects.update(created_at=now)
+
+    assert [begin(low, now + timedelta(days=days)) for days in range(3)] == [None] * 3
+
+    assert AutoTopUp.objects.get().retry_at == now + timedelta(days=3)
+    assert saving.told(low) == ["auto_topup_refused"]
+    weeks = now + timedelta(weeks=2)
+    assert f"{weeks:%Y-%m-%d %H:%M}" in render(Message.objects.get(template="auto_topup_refused")).subject
 
 
 def test_the_cap_is_of_a_calendar_month_in_utc(shop, low, now):

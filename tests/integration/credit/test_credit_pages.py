@@ -5,9 +5,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import time_machine
 
+from portal.accounts.models import Organization
 from portal.audit.services import SYSTEM_ACTOR
 from portal.billing.models import AutoTopUp, BankTransfer, CreditAlert, CustomerCard, Postpaid, PromoGrant, TopUp
-from portal.billing.services import grants, topups
+from portal.billing.services import auto_topups, grants, topups
 from portal.billing.services.grants import Gift
 from tests.factories.billing import buy
 from tests.factories.credit import CustomerCardFactory
@@ -72,13 +73,29 @@ def test_an_admin_turns_automatic_top_ups_on_and_off(world, credit):
     assert AutoTopUp.objects.get().is_on is False
 
 
+def test_the_page_says_what_keeps_the_card_from_being_charged(world, credit, settings, django_assert_max_num_queries):
+    settings.TOPUP_FIRST_CAP_MINOR = 1000
+    Organization.objects.update(created_at=NOW)
+    browser, card = world.client(world.customer.admin), CustomerCard.objects.get().public_id
+    browser.post("/customer/credit/auto/", AUTO | {"card": card, "threshold": "50"})
+    auto_topups.begin_due(now=NOW)
+
+    with django_assert_max_num_queries(30):
+        page = browser.get("/customer/credit/").content.decode()
+
+    assert "rules against stolen cards let no top-up begin" in page
+    assert "At most 10 USD may be bought within 24 hours for now" in page
+    assert "So much may be bought from 2026-11-16 15:00 UTC on" in page
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
         ({"amount": "abc"}, "Write an amount"),
-        ({"amount": "1"}, "an amount is 500"),
+        ({"amount": "1"}, "Buy 5 USD to 10000 USD at a time."),
         ({"monthly_cap": "10"}, "at least one purchase"),
         ({"threshold": "0.001"}, "no smaller unit"),
+        ({"threshold": "0"}, "at most 10000 USD"),
         ({"card": "card_unknown"}, "Select a valid choice"),
     ],
 )

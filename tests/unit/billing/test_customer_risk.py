@@ -6,9 +6,10 @@ import pytest
 
 from portal.billing.rules import attempts, disputes, related, risk
 from portal.billing.rules.attempts import Allowance
-from portal.billing.rules.risk import Buyer, Facts, Holds, Tier
+from portal.billing.rules.risk import Bought, Buyer, Facts, Holds, Tier
 
 NOW = datetime(2026, 11, 2, 12, 0, tzinfo=UTC)
+HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
 INSTANT = timedelta(microseconds=1)
 
@@ -72,6 +73,31 @@ def test_each_tier_has_its_days_and_no_card_none():
 )
 def test_the_cap_grows_with_age_and_what_was_paid_and_falls_after_trouble(buyer, most):
     assert risk.most_in_a_day(buyer, first_minor=100, now=NOW) == most
+
+
+@pytest.mark.parametrize(
+    ("buyer", "hours_ago", "amount", "wait"),
+    [
+        (Buyer(NOW, 0, has_trouble=False), [(2, 60)], 41, 22 * HOUR),
+        (Buyer(NOW, 0, has_trouble=False), [(20, 50), (2, 50)], 50, 4 * HOUR),
+        (Buyer(NOW, 0, has_trouble=False), [(20, 50), (2, 50)], 100, 22 * HOUR),
+        (Buyer(NOW, 0, has_trouble=False), [(2, 60)], 101, 7 * DAY),
+        (Buyer(NOW - 6 * DAY, 0, has_trouble=False), [(1, 100)], 200, DAY),
+        (Buyer(NOW, 0, has_trouble=False), [], 350, 21 * DAY),
+        (Buyer(NOW, 100, has_trouble=False), [], 350, 7 * DAY),
+        (Buyer(NOW - 70 * DAY, 0, has_trouble=True), [(3, 1)], 100, 21 * HOUR),
+        (Buyer(NOW - 70 * DAY, 0, has_trouble=True), [], 101, None),
+    ],
+)
+def test_when_so_much_may_be_bought_is_known(buyer, hours_ago, amount, wait):
+    bought = [Bought(NOW - hours * HOUR, minor) for hours, minor in hours_ago]
+
+    at = risk.fits_at(buyer, bought=bought, amount_minor=amount, first_minor=100, now=NOW)
+
+    assert at == (None if wait is None else NOW + wait)
+    if at is not None:
+        then, before = (risk.left_at(buyer, bought=bought, first_minor=100, at=moment) for moment in (at, at - INSTANT))
+        assert before < amount <= then
 
 
 @pytest.mark.parametrize(
