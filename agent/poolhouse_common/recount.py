@@ -64,14 +64,16 @@ class _Line:
 
 def row_problem(row: UsageRow, prices: Mapping[int, Price]) -> str:
     """Return what is wrong with one row's money, or an empty text."""
+    # Nothing is counted of an attempt that is not charged; one with tokens and without a charge is an error.
+    is_counted = bool(row.cost_nano or row.prompt or row.completion)
     price = prices.get(row.price)
     if price is None:
-        return f"{row.attempt}: price {row.price} is not among the exported prices"
+        is_nothing = not (is_counted or row.earned_nano)
+        return "" if is_nothing else f"{row.attempt}: price {row.price} is not among the exported prices"
     if price.model != row.model:
         return f"{row.attempt}: price {row.price} is {price.model}'s, not {row.model}'s"
     rated = amounts.charge(price.terms, prompt=row.prompt, cached=row.cached, completion=row.completion)
-    # Nothing is counted of an attempt that is not charged; one with tokens and without a charge is an error.
-    expected = min(rated, row.held_nano) if row.cost_nano or row.prompt or row.completion else 0
+    expected = min(rated, row.held_nano) if is_counted else 0
     if expected != row.cost_nano:
         return f"{row.attempt}: costs {amounts.text(row.cost_nano)}, comes to {amounts.text(expected)}"
     if row.share_bps is not None:

@@ -3,36 +3,41 @@
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from poolhouse_common.exports import FORMAT, PRICES
 
-from portal.billing.models import PriceVersion
+from portal.billing.models import EarningDay, PriceVersion, SpendDay
 from portal.core.money import decimal_text
 from portal.metering.models import UsageRecord
 
-# As far back as usage can be exported, and what was booked late.
-_LOOK_BACK = timedelta(days=100)
+_DAY = timedelta(days=1)
+_NOT_BOOKED = timedelta(hours=1)
 
 
 def for_customer(*, organization_id: int, currency: str, now: datetime) -> dict[str, Any]:
     """Return the public prices, the organization's own, and those of private nodes that it used."""
     own = Q(organization_id=organization_id)
-    return _document(_public() | own | _used(now, organization_id=organization_id), currency)
+    return _document(_public() | own | _used(SpendDay.objects.all(), now, organization_id=organization_id), currency)
 
 
 def for_provider(*, provider_id: int, currency: str, now: datetime) -> dict[str, Any]:
     """Return the public prices, those of the provider's private nodes, and all that its served usage was rated with."""
     own = Q(provider_id=provider_id)
-    return _document(_public() | own | _used(now, provider_id=provider_id), currency)
+    return _document(_public() | own | _used(EarningDay.objects.all(), now, provider_id=provider_id), currency)
 
 
 def _public() -> Q:
     return Q(provider=None, organization=None)
 
 
-def _used(now: datetime, **owner: int) -> Q:
-    rows = UsageRecord.objects.filter(closed_at__gte=now - _LOOK_BACK, **owner)
-    return Q(pk__in=list(rows.order_by("price_version_id").values_list("price_version_id", flat=True).distinct()))
+def _used(sums: QuerySet[Any], now: datetime, **owner: int) -> Q:
+    """Select what the sums name, and what was served a moment ago and is not booked yet."""
+    recent = UsageRecord.objects.filter(opened_on__gte=(now - _DAY).date(), closed_at__gte=now - _NOT_BOOKED, **owner)
+    names = [
+        set(rows.order_by().values_list("price_version_id", flat=True).distinct())
+        for rows in (sums.filter(**owner), recent)
+    ]
+    return Q(pk__in=set.union(*names))
 
 
 def _document(wanted: Q, currency: str) -> dict[str, Any]:

@@ -15,10 +15,11 @@ from poolhouse_common import amounts, recount
 
 from portal.audit.services import SYSTEM_ACTOR
 from portal.billing.models import LedgerAccount
-from portal.billing.services import grants, ledger, maturity, posting
+from portal.billing.selectors import price_exports
+from portal.billing.services import grants, ledger, maturity, posting, prices
 from portal.core import clock
 from portal.payouts.models import Payout
-from tests.factories.billing import Market, ServingNodeFactory
+from tests.factories.billing import TERMS, Market, ServingNodeFactory
 from tests.factories.payouts import PayoutFactory
 from tests.factories.receipts import serve
 
@@ -137,6 +138,24 @@ def test_a_payout_is_rebuilt_from_usage_and_prices(world, used, tmp_path):
     told = json.loads(file.read_text())
     available = LedgerAccount.objects.get(code=f"provider_available:{world.provider.public_id}")
     assert amounts.nano(told["closing"]) + 10**7 == ledger.balance(available)
+
+
+def test_a_private_price_is_in_the_file_however_long_ago_it_was_used(world):
+    now = clock.now()
+    customer = world.customer.organization
+    market = Market(customer=customer, node=ServingNodeFactory(provider=world.provider))
+    private = prices.set_price(model=market.model, terms=TERMS, provider=world.provider, actor=SYSTEM_ACTOR, now=now)
+    serve(market, at=now, price_version_id=private.pk)
+    asked = {"currency": "usd", "now": now + timedelta(days=300)}
+
+    def known(organization_id: int) -> set[int]:
+        found = price_exports.for_customer(organization_id=organization_id, **asked)
+        return {row["price"] for row in found["prices"]}
+
+    assert private.pk not in known(customer.pk)
+    posting.post_all(now=now)
+    assert private.pk in known(customer.pk)
+    assert private.pk not in known(customer.pk + 1)
 
 
 def test_the_command_asks_no_database_and_says_the_same(world, used, tmp_path, capsys, django_assert_num_queries):
