@@ -1,6 +1,9 @@
 """The one way to lock a node, with its provider and organization at hand (they are not locked)."""
 
+from django.db.models import QuerySet
+
 from portal.core.errors import NotFound
+from portal.core.kept_query import KeptQuery
 from portal.nodes.models import Node, NodeSession
 
 
@@ -25,8 +28,7 @@ def node_of_session(token_hash: str) -> NodeSession | None:
 
     What it last said of its updates comes with it, for the heartbeat that says it again.
     """
-    rows = NodeSession.objects.select_for_update(of=("node",)).select_related("node__provider", "node__updates")
-    return next(iter(rows.filter(token_hash=token_hash).order_by()), None)
+    return next(iter(_OF_SESSION.rows(token_hash)), None)
 
 
 def _locked(**which: object) -> Node:
@@ -35,3 +37,11 @@ def _locked(**which: object) -> Node:
     if found is None:
         raise NodeUnknown("there is no such node", param="node", fix="Join again with a new token.")
     return found
+
+
+def _of_session() -> QuerySet[NodeSession]:
+    rows = NodeSession.objects.select_for_update(of=("node",)).select_related("node__provider", "node__updates")
+    return rows.filter(token_hash="").order_by()
+
+
+_OF_SESSION = KeptQuery(_of_session)

@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from django.db.models import QuerySet
+
+from portal.core.kept_query import KeptQuery
 from portal.integrations import bus
 from portal.nodes.models import Deployment, DesiredState, EngineKind, Node, ObservedState
 from portal.nodes.rules.beats import DeploymentClaim
@@ -21,8 +24,7 @@ def take(*, node: Node, claims: Sequence[DeploymentClaim], now: datetime) -> lis
 
     A claim about a deployment that is not this node's is ignored.
     """
-    found = Deployment.objects.filter(node=node).select_related("model").defer("model__config")
-    rows = list(with_pins(found).order_by("id"))
+    rows = _OF_NODE.rows(node.pk)
     said = {claim.deployment: claim for claim in claims}
     readiness_changed = False
     for row in rows:
@@ -36,6 +38,13 @@ def take(*, node: Node, claims: Sequence[DeploymentClaim], now: datetime) -> lis
     if readiness_changed:
         bus.announce("nodes", node.public_id)
     return rows
+
+
+def _of_node() -> QuerySet[Deployment]:
+    return with_pins(Deployment.objects.filter(node_id=0).select_related("model").defer("model__config")).order_by("id")
+
+
+_OF_NODE = KeptQuery(_of_node)
 
 
 def _facts(row: Deployment) -> list[object]:
