@@ -51,7 +51,7 @@ def margin(request: OperatorRequest) -> HttpResponse:
             ("Providers", [row.earned_nano + row.availability_nano for row in shown.days]),
             ("House nodes", [row.house_nano for row in shown.days]),
             ("Stripe and losses", [max(0, row.stripe_fees_nano + row.others_nano) for row in shown.days]),
-            ("Left to the pool", [max(0, row.margin_nano) for row in shown.days]),
+            ("Left on days that gain", [max(0, row.margin_nano) for row in shown.days]),
         ],
         "tables": [("By day (UTC)", "Day", shown.days[::-1]), ("By model", "Model", shown.models),
                    ("By class of node", "Class", shown.classes)],

@@ -46,6 +46,15 @@ def total_money(nano: int | None, *, currency: str) -> str:
     return money(nano, currency=currency)
 
 
+def exact_number(nano: int | None, *, currency: str) -> str:
+    """Write an amount for auditors: every nano that there is, at least the currency's decimals, no symbol."""
+    if nano is None:
+        return UNKNOWN
+    whole, rest = divmod(abs(nano), NANO_PER_UNIT)
+    tail = f"{rest:09d}".rstrip("0").ljust(exponent(currency), "0")
+    return f"{_MINUS if nano < 0 else ''}{whole:,}{'.' if tail else ''}{tail}"
+
+
 def compact(number: int | None) -> str:
     """Write a count with three figures: 812k, 21.4M."""
     if number is None:

@@ -13,7 +13,7 @@ from lucide.templatetags.lucide import lucide
 
 from portal.billing.rules import related
 from portal.core import clock
-from portal.core.money import decimal_text, nano_from_minor
+from portal.core.money import nano_from_minor
 from portal.web import charts, formats, movements
 from portal.web.statuses import Status, status_of
 
@@ -49,9 +49,9 @@ def minor(amount: int | None) -> str:
 
 
 @register.filter
-def amount_text(nano: int | None) -> str:
-    """Write nano units as a plain decimal string, for form fields and exports."""
-    return "" if nano is None else decimal_text(nano)
+def exact(nano: int | None) -> str:
+    """Write nano units to the last one, at least with the currency's decimals, for auditors' tables."""
+    return _NO_DATA if nano is None else formats.exact_number(nano, currency=settings.CURRENCY)
 
 
 @register.filter

@@ -31,6 +31,22 @@ def test_a_currency_without_a_symbol_is_named():
 
 
 @pytest.mark.parametrize(
+    ("nano", "currency", "text"),
+    [
+        (10_000_000_000_000, "usd", "10,000.00"),
+        (1_352_000_000, "usd", "1.352"),
+        (-1, "usd", "\N{MINUS SIGN}0.000000001"),
+        (0, "usd", "0.00"),
+        (5_000_000_000, "jpy", "5"),
+        (5_500_000_000, "kwd", "5.500"),
+        (None, "usd", "—"),
+    ],
+)
+def test_auditors_see_every_nano(nano, currency, text):
+    assert formats.exact_number(nano, currency=currency) == text
+
+
+@pytest.mark.parametrize(
     ("nano", "text"),
     [
         (412_000, "$0.000412"),
