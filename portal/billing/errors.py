@@ -69,12 +69,6 @@ class PriceNotCancelable(Conflict):
     code = "price_not_cancelable"
 
 
-class PriceMissing(DomainError):
-    """The model has no price at that time, so it cannot be sold."""
-
-    code = "price_missing"
-
-
 class UsageCannotBePosted(DomainError):
     """A usage record names a row that does not exist; it stays queued and is reported."""
 

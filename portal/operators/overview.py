@@ -8,7 +8,7 @@ from django.urls import path
 
 from portal.accounts.models import Organization
 from portal.billing.models import LedgerCheck, LedgerDifference, StripeMovement
-from portal.billing.selectors import pool_totals
+from portal.billing.selectors import bank_transfers, disputes, pool_totals, refunds
 from portal.core import clock
 from portal.metering.models import Reader
 from portal.metering.selectors.queued import queued_count
@@ -41,6 +41,11 @@ def overview(request: OperatorRequest) -> HttpResponse:
         ],
         "providers_waiting": Provider.objects.filter(state=ProviderState.SUBMITTED).count(),
         "payouts_open": payouts.open_payouts().count(),
+        "disputes_waiting": disputes.to_answer().count(),
+        "evidence_due_at": disputes.to_answer().values_list("evidence_due_at", flat=True).first(),
+        "warnings_waiting": disputes.undecided().count(),
+        "refunds_waiting": refunds.waiting().count(),
+        "transfers_waiting": bank_transfers.waiting().count(),
         "usage_waiting": queued_count(reader=Reader.BILLING),
         "organizations": Organization.objects.count(),
         "differences": LedgerDifference.objects.filter(resolved_at=None).count(),

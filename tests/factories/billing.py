@@ -9,9 +9,11 @@ from factory.django import DjangoModelFactory
 from portal.accounts.models import ApiKey, Organization, Project
 from portal.audit.services import SYSTEM_ACTOR
 from portal.billing.models import CreditLease, LedgerTx, PriceVersion
+from portal.billing.rules.accounts import Kind
+from portal.billing.rules.incoming import Owed
 from portal.billing.rules.leasing import Ask
 from portal.billing.rules.rating import Terms, charge_nano
-from portal.billing.services import grants, leases, ledger, prices, templates
+from portal.billing.services import credit_templates, grants, leases, ledger, prices
 from portal.catalog.models import CatalogModel, ModelState
 from portal.core.money import NANO_PER_UNIT, split_share
 from portal.gateway.contracts import BudgetTerms
@@ -70,6 +72,15 @@ class ServingNodeFactory(DjangoModelFactory):
     enrolled_at = OPENED
 
 
+def paid_in(
+    *, organization: str, net: int, tax: int = 0, debt: int = 0, currency: str = "usd"
+) -> list[ledger.Transfer]:
+    """Return what a purchase of `net` moves, `debt` of it to pay what the customer owes."""
+    return credit_templates.money_in(
+        organization=organization, into=Kind.STRIPE_BALANCE, net=net, tax=tax, owed=Owed(debt), currency=currency
+    )
+
+
 def buy(
     organization: Organization, *, amount: int, now: datetime = OPENED, key: str = "1", currency: str = "usd"
 ) -> LedgerTx:
@@ -79,9 +90,7 @@ def buy(
         key=f"topup:{organization.public_id}:{key}",
         source_type="topup",
         source_id=key,
-        transfers=templates.topup_paid(
-            organization=organization.public_id, net=amount, tax=0, debt=0, currency=currency
-        ),
+        transfers=paid_in(organization=organization.public_id, net=amount, currency=currency),
         actor=SYSTEM_ACTOR,
         now=now,
     )

@@ -17,7 +17,7 @@ from portal.accounts.models import Organization, User
 from portal.audit.services import SYSTEM_ACTOR
 from portal.billing.models import LedgerAccount, ProviderAdjustment, TopUp
 from portal.billing.rules.accounts import Kind
-from portal.billing.services import ledger, templates, topups
+from portal.billing.services import ledger, topups
 from portal.core import money, sealing
 from portal.integrations import stripe
 from portal.payouts.models import BankAccount, Payout, PayoutAttempt, PayoutRun
@@ -29,7 +29,7 @@ from portal.sandbox.stripe_double.events import CONNECT, PLATFORM, THIN
 from portal.sandbox.stripe_double.hooks import Delivery, Endpoint
 from portal.sandbox.stripe_double.server import Options, StripeDouble
 from tests.factories.accounts import OrganizationFactory, UserFactory
-from tests.factories.billing import OPENED, EarningProviderFactory
+from tests.factories.billing import OPENED, EarningProviderFactory, paid_in
 
 DAY_S = 86_400
 IBAN = BankDetails("iban", "DE89370400440532013000", "COBADEFFXXX", "DE")
@@ -235,7 +235,7 @@ def earn(provider: Provider, *, minor: int, now: datetime, currency: str = "usd"
         key=f"topup:earn:{owner}:{key}",
         source_type="topup",
         source_id=key,
-        transfers=templates.topup_paid(organization=credit.owner, net=amount, tax=0, debt=0, currency=currency),
+        transfers=paid_in(organization=credit.owner, net=amount, currency=currency),
         actor=SYSTEM_ACTOR,
         now=now,
     )

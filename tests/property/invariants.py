@@ -52,16 +52,19 @@ SELECT account.code,
  WHERE account.kind = ANY(%s)
  GROUP BY account.code
 """
+_CHARGED = """
+SELECT CASE WHEN NOT EXISTS (SELECT FROM metering_usagequeue WHERE reader = 'billing')
+            THEN coalesce(sum(charge_nano), 0) END
+  FROM billing_usageposting
+"""
 
 
 def charged() -> int | None:
     """Return what all booked usage was charged (nano); None while some of it still waits to be booked."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT count(*) FROM metering_usagequeue WHERE reader = 'billing'")
-        if cursor.fetchone()[0]:
-            return None
-        cursor.execute("SELECT coalesce(sum(charge_nano), 0) FROM billing_usageposting")
-        return int(cursor.fetchone()[0])
+        cursor.execute(_CHARGED)
+        (nano,) = cursor.fetchone()
+    return None if nano is None else int(nano)
 
 
 def broken() -> list[tuple[str, str]]:

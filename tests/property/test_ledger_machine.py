@@ -36,7 +36,7 @@ from portal.billing.selectors import refunds as refund_selectors
 from portal.billing.services import leases, ledger, maturity, posting, reconcile, refund_moves, templates
 from portal.billing.services.refund_moves import Wish
 from portal.metering.models import UsageQueue
-from tests.factories.billing import OPENED, Market, ServingNodeFactory, buy
+from tests.factories.billing import OPENED, Market, ServingNodeFactory, buy, paid_in
 from tests.factories.payouts import TopUpFactory
 from tests.property import invariants
 
@@ -103,9 +103,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def top_up(self, which: int, minor: int, tax: int, fee: int) -> None:
         debt = balances.customer_balance(organization=self.customer(which)).debt_nano
         net, on_top = minor * PER_MINOR, tax * PER_MINOR
-        parts = templates.topup_paid(
-            organization=self.customer(which), net=net, tax=on_top, debt=min(debt, net), currency="usd"
-        )
+        parts = paid_in(organization=self.customer(which), net=net, tax=on_top, debt=min(debt, net))
         if fee:
             parts += templates.stripe_fee(amount=fee, currency="usd")
         assert self.post("topup", parts)
@@ -232,9 +230,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.bank -= amount + 15
         debt = balances.customer_balance(organization=organization).debt_nano
         if is_won:
-            back = templates.topup_paid(
-                organization=organization, net=amount, tax=0, debt=min(amount, debt), currency="usd"
-            )
+            back = paid_in(organization=organization, net=amount, debt=min(amount, debt))
             assert self.post("won", back)
             self.bank += amount
         elif debt:

@@ -5,6 +5,7 @@ from datetime import timedelta
 DAYS = 7
 _LONGEST = timedelta(days=3650)
 _RISE_PART = 10
+_FIRST_PART = 5
 
 
 def runway(*, balance_nano: int, spent_nano: int) -> timedelta | None:
@@ -25,6 +26,11 @@ def in_words(lasts: timedelta | None) -> str:
         return f"{lasts.days} days"
     hours = int(lasts.total_seconds()) // 3600
     return "less than an hour" if hours < 1 else f"{hours} hour{'s' if hours > 1 else ''}"
+
+
+def first_threshold(paid_minor: int) -> int:
+    """Return below how many minor units credit counts as low where nobody has said: a fifth of the first payment."""
+    return max(1, paid_minor // _FIRST_PART)
 
 
 def is_low(*, balance_nano: int, threshold_nano: int, was_low: bool) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from django.db.models import Count, F, Max, Q, QuerySet, Sum
+from django.db.models import Count, F, Q, QuerySet, Sum
 from poolhouse_common import checks, planner
 from poolhouse_common.check import Subject
 
@@ -47,12 +47,6 @@ def first_rate_at() -> datetime | None:
     """Return when the first rate began, None where there is none."""
     first = AvailabilityRate.objects.filter(nano_per_minute__gt=0).order_by("effective_from").first()
     return first.effective_from if first else None
-
-
-def last_paid_hour() -> datetime | None:
-    """Return the newest hour that any node was paid for."""
-    found: datetime | None = AvailabilityHour.objects.aggregate(last=Max("hour"))["last"]
-    return found
 
 
 def unpaid_nodes(*, hour: datetime) -> list[Node]:

@@ -5,7 +5,7 @@ from datetime import datetime
 from django.db.models import F, QuerySet
 
 from portal.accounts.models import Organization
-from portal.billing.models import Dispute, FraudWarning
+from portal.billing.models import Dispute, FraudWarning, WarningState
 from portal.billing.rules import disputes as rules
 from portal.core.errors import NotFound
 
@@ -30,6 +30,16 @@ def open_disputes(*, seen_before: datetime, limit: int = 100) -> list[str]:
     """Return the disputes that a bank has not decided and nobody has read since then: an event may have been lost."""
     rows = Dispute.objects.filter(seen_at__lt=seen_before).exclude(status__in=[*rules.WON, rules.LOST])
     return list(rows.order_by("seen_at", "pk").values_list("stripe_dispute", flat=True)[:limit])
+
+
+def to_answer() -> QuerySet[Dispute]:
+    """Return the disputes whose bank takes evidence now, those due first."""
+    return Dispute.objects.filter(status__in=rules.ANSWERABLE).order_by(F("evidence_due_at").asc(nulls_last=True), "pk")
+
+
+def undecided() -> QuerySet[FraudWarning]:
+    """Return the fraud warnings that an operator has not decided about, oldest first."""
+    return FraudWarning.objects.filter(state=WarningState.OPEN).order_by("warned_at", "pk")
 
 
 def to_write_off(*, lost_before: datetime, limit: int = 100) -> list[int]:

@@ -5,22 +5,12 @@ from datetime import datetime
 from django.conf import settings
 from django.db.models import F, Q, QuerySet
 
-from portal.billing.errors import PriceMissing
 from portal.billing.models import PriceVersion, ShareVersion, TierMembership
 from portal.billing.rules import shares
 from portal.billing.selectors.price_versions import PUBLIC, is_open, price_version, standing
 from portal.core.money import BPS
 
 version = price_version
-
-
-def price_at(*, model_id: int, at: datetime) -> PriceVersion:
-    """Return the model's public price version in force at `at`. Raises PriceMissing."""
-    rows = standing().filter(PUBLIC, model_id=model_id, effective_from__lte=at)
-    found = rows.order_by("-effective_from", "-id").first()
-    if found is None:
-        raise PriceMissing(f"model {model_id} has no price at {at.isoformat()}", fix="set a price for it")
-    return found
 
 
 def share_at(*, provider_id: int | None, at: datetime) -> int:

@@ -14,7 +14,7 @@ from portal.billing.models import BankTransfer, BankTransferState
 from portal.billing.rules import amounts, confirming
 from portal.billing.rules.accounts import Kind
 from portal.billing.selectors import balances
-from portal.billing.services import credit_templates, incoming, ledger
+from portal.billing.services import credit_alerts, credit_templates, incoming, ledger
 from portal.billing.services.incoming import Money, Source
 from portal.core import money
 from portal.core.errors import Conflict, InvalidValue
@@ -165,6 +165,7 @@ def reverse(*, public_id: str, reason: str, actor: Actor, now: datetime) -> Bank
 def _book(row: BankTransfer, operator: User, actor: Actor, now: datetime) -> None:
     row.state, row.confirmed_by, row.booked_at = BankTransferState.BOOKED, operator, now
     row.save(update_fields=["state", "confirmed_by", "booked_at"])
+    credit_alerts.begin(organization=row.organization, paid_minor=row.amount_minor, currency=row.currency, now=now)
     incoming.book(
         organization=row.organization,
         money=Money(

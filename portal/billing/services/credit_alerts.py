@@ -9,12 +9,13 @@ from portal.accounts import locks as account_locks
 from portal.accounts.models import Organization
 from portal.accounts.services.organizations import require_active
 from portal.audit import services as audit
-from portal.audit.services import Actor
+from portal.audit.services import SYSTEM_ACTOR, Actor
 from portal.billing import locks
 from portal.billing.models import CreditAlert
 from portal.billing.rules import runway
 from portal.billing.selectors import balances, low_credit
 from portal.billing.services import credit_messages
+from portal.core import money
 from portal.core.errors import InvalidValue
 
 
@@ -36,15 +37,31 @@ def set_alert(
         else:
             alert.is_on, alert.threshold_nano, alert.is_low = True, threshold_nano, False
             alert.save(update_fields=["is_on", "threshold_nano", "is_low"])
-        audit.record(
-            actor=actor,
-            event="credit_alert.set",
-            subject=organization.public_id,
-            now=now,
-            organization=organization.public_id,
-            detail={"threshold_nano": None if threshold_nano is None else str(threshold_nano)},
-        )
+        _record(organization, threshold_nano, actor, now)
     return alert
+
+
+def _record(organization: Organization, threshold_nano: int | None, actor: Actor, now: datetime) -> None:
+    audit.record(
+        actor=actor,
+        event="credit_alert.set",
+        subject=organization.public_id,
+        now=now,
+        organization=organization.public_id,
+        detail={"threshold_nano": None if threshold_nano is None else str(threshold_nano)},
+    )
+
+
+def begin(*, organization: Organization, paid_minor: int, currency: str, now: datetime) -> None:
+    """Watch the credit of an organization that pays for the first time; one that ever chose is left alone.
+
+    Called before any ledger account is locked, since the organization's row comes first.
+    """
+    nano = money.nano_from_minor(runway.first_threshold(paid_minor), currency)
+    with transaction.atomic():
+        _, is_new = CreditAlert.objects.get_or_create(organization=organization, defaults={"threshold_nano": nano})
+        if is_new:
+            _record(organization, nano, SYSTEM_ACTOR, now)
 
 
 def judge(*, organization_id: int, now: datetime) -> bool:

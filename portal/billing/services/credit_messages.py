@@ -6,8 +6,16 @@ from datetime import datetime
 from django.conf import settings
 from django.urls import reverse
 
-from portal.accounts.models import Membership, Organization, Role
-from portal.billing.models import AutoTopUp, CreditAlert, PostpaidBill, PromoGrant, TopUp
+from portal.accounts.models import Membership, Organization, Role, User
+from portal.billing.models import (
+    AutoTopUp,
+    CreditAlert,
+    PostpaidBill,
+    PromoGrant,
+    SpendingStop,
+    StopKind,
+    TopUp,
+)
 from portal.billing.rules import amounts, runway
 from portal.billing.selectors import spend_pace
 from portal.billing.services.topup_guard import PurchaseRefused
@@ -55,6 +63,28 @@ def credit_low(*, alert: CreditAlert, balance_nano: int, now: datetime) -> None:
     _tell(organization, "credit_low", str(alert.crossing), context, now)
 
 
+def spending_stopped(*, stop: SpendingStop, is_automatic: bool, now: datetime) -> None:
+    """Say that nothing can be spent for now; where no operator decided it, the operators are told what to look at."""
+    organization = stop.organization
+    context: dict[str, object] = {"is_dispute": stop.kind == StopKind.DISPUTE, "page": _page("customer:refunds")}
+    _tell(organization, "spending_stopped", str(stop.pk), context, now)
+    if not is_automatic:
+        return
+    for operator in User.objects.filter(is_operator=True, is_active=True).order_by("pk"):
+        notifications.send(
+            key=f"customer_stopped:{stop.pk}:{operator.public_id}",
+            to=operator.email,
+            template="customer_stopped",
+            context={
+                "organization": organization.name,
+                "why": stop.get_kind_display().lower(),
+                "note": stop.note,
+                "page": _page("operators:customer-risk", organization.public_id),
+            },
+            now=now,
+        )
+
+
 def promo_expires(*, grant: PromoGrant, now: datetime) -> None:
     """Say that promotional credit will expire soon."""
     ends = f"{grant.expires_at:%Y-%m-%d %H:%M}"
@@ -77,20 +107,23 @@ def _bill(bill: PostpaidBill, open_nano: int) -> dict[str, object]:
         "month": f"{bill.starts_at:%Y-%m}",
         "open": _nano(open_nano),
         "due": f"{bill.due_at:%Y-%m-%d}",
-        "url": settings.PUBLIC_URL + reverse("customer:bill", args=[bill.public_id]),
+        "url": _page("customer:bill", bill.public_id),
     }
 
 
 def _tell(organization: Organization, name: str, fact: str, context: dict[str, object], now: datetime) -> None:
-    page = settings.PUBLIC_URL + reverse("customer:credit")
     for membership in _readers(organization):
         notifications.send(
             key=f"{name}:{organization.public_id}:{fact}:{membership.user.public_id}"[:120],
             to=membership.user.email,
             template=name,
-            context={"organization": organization.name, "page": page, **context},
+            context={"organization": organization.name, "page": _page("customer:credit"), **context},
             now=now,
         )
+
+
+def _page(route: str, *given: str) -> str:
+    return f"{settings.PUBLIC_URL}{reverse(route, args=given)}"
 
 
 def _readers(organization: Organization) -> Iterable[Membership]:

@@ -98,7 +98,7 @@ def _stop(row: Dispute, now: datetime) -> None:
             organization=row.organization,
             kind=StopKind.DISPUTE,
             subject=row.stripe_dispute,
-            note=f"{row.reason} dispute of {row.topup.public_id}",
+            note=f"{row.reason} dispute of {row.topup.public_id}{_answerable(row)}",
             actor=SYSTEM_ACTOR,
             now=now,
         )
@@ -106,6 +106,11 @@ def _stop(row: Dispute, now: datetime) -> None:
         if not row.movements.exists():
             earning_delay.delay(organization=row.organization.public_id, until=until)
         queue.after_commit("billing.judge_customer", organization_id=row.organization_id)
+
+
+def _answerable(row: Dispute) -> str:
+    due = row.evidence_due_at
+    return f"; evidence can be sent until {due:%Y-%m-%d %H:%M} UTC" if due else ""
 
 
 def _allow(row: Dispute, now: datetime) -> None:

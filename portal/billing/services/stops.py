@@ -8,8 +8,9 @@ from portal.accounts import locks as account_locks
 from portal.accounts.models import Organization
 from portal.accounts.services import spending
 from portal.audit import services as audit
-from portal.audit.services import Actor
+from portal.audit.services import SYSTEM_ACTOR, Actor
 from portal.billing.models import SpendingStop
+from portal.billing.services import credit_messages
 from portal.core.errors import InvalidValue, NotFound
 
 
@@ -34,6 +35,7 @@ def stop(
                 detail={"kind": kind, "note": note},
                 now=now,
             )
+            credit_messages.spending_stopped(stop=row, is_automatic=actor == SYSTEM_ACTOR, now=now)
         _follow(organization.pk, actor, now)
     return row
 

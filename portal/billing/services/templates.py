@@ -1,22 +1,12 @@
 """The posting templates: which accounts each business event moves, and in which order."""
 
 from portal.billing.models import LedgerAccount
+from portal.billing.rules import accounts as chart
 from portal.billing.rules.accounts import Kind
 from portal.billing.rules.clawback import Split
-from portal.billing.services.ledger import Transfer, account
+from portal.billing.services.ledger import Transfer, account, accounts
 
 _REVENUE = Kind.PLATFORM_REVENUE
-
-
-def topup_paid(*, organization: str, net: int, tax: int, debt: int, currency: str) -> list[Transfer]:
-    """Money came in: open debt (`debt` ≤ `net`) is paid first, the rest is credit, tax is set aside."""
-    bank = _system(Kind.STRIPE_BALANCE, currency)
-    parts = [
-        (Kind.CUSTOMER_RECEIVABLE, organization, debt),
-        (Kind.CUSTOMER_CREDIT, organization, net - debt),
-        (Kind.TAX_PAYABLE, "", tax),
-    ]
-    return [Transfer(bank, account(kind, owner, currency=currency), part) for kind, owner, part in parts if part]
 
 
 def stripe_fee(*, amount: int, currency: str) -> list[Transfer]:
@@ -241,7 +231,8 @@ def input_vat_settled(*, amount: int, currency: str) -> list[Transfer]:
 
 
 def _one(debit: tuple[Kind, str], credit: tuple[Kind, str], amount: int, currency: str) -> list[Transfer]:
-    return [Transfer(account(*debit, currency=currency), account(*credit, currency=currency), amount)]
+    found = accounts([debit, credit], currency=currency)
+    return [Transfer(found[chart.code(*debit)], found[chart.code(*credit)], amount)]
 
 
 def _system(kind: Kind, currency: str) -> LedgerAccount:

@@ -8,7 +8,7 @@ from portal.audit.services import SYSTEM_ACTOR, Actor
 from portal.billing.models import TopUp, TopUpState
 from portal.billing.rules import topups as rules
 from portal.billing.rules.accounts import Kind
-from portal.billing.services import cards, charges, incoming, ledger, templates
+from portal.billing.services import cards, charges, credit_alerts, incoming, ledger, templates
 from portal.billing.services.incoming import Money, Source
 from portal.core import money
 from portal.integrations import queue, stripe
@@ -116,6 +116,9 @@ def _seen(paid: Paid) -> rules.Seen:
 
 def _credit(topup: TopUp, paid: Paid, now: datetime) -> None:
     """Post the money, keep its documents and the card, and tell everyone who waits for it."""
+    credit_alerts.begin(
+        organization=topup.organization, paid_minor=topup.amount_minor, currency=topup.currency, now=now
+    )
     incoming.book(
         organization=topup.organization,
         money=Money(

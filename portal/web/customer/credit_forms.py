@@ -79,7 +79,7 @@ class AlertForm(forms.Form):
     threshold = AmountField(
         label="Write to owners and admins when credit falls below",
         required=False,
-        help_text="One message each time it does. Empty: none.",
+        help_text="One message each time it does; at first a fifth of your first payment. Empty: none.",
     )
 
     def __init__(self, data: QueryDict | None = None, *, alert: CreditAlert | None) -> None:

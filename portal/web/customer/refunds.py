@@ -9,6 +9,7 @@ from django.urls import path
 from django.views.decorators.http import require_POST
 
 from portal.accounts.models import Role
+from portal.billing.amount_fields import AmountField
 from portal.billing.models import Refund, TopUp
 from portal.billing.rules import refunds as rules
 from portal.billing.selectors import disputes as dispute_selectors
@@ -24,24 +25,13 @@ class RefundForm(forms.Form):
     """How much of which purchase is to go back, and why."""
 
     purchase = forms.ChoiceField()
-    amount = forms.CharField(label="Amount", max_length=20, help_text=f"In {settings.CURRENCY.upper()}, such as 12.50.")
+    amount = AmountField(help_text=f"In {settings.CURRENCY.upper()}, such as 12.50.")
     note = forms.CharField(label="Why", max_length=240, required=False, help_text="For the operator of the pool.")
 
     def __init__(self, *args: object, found: list[tuple[TopUp, int]], **more: object) -> None:
         super().__init__(*args, **more)  # type: ignore[arg-type]  # Django's own arguments, passed on
         choices = [(topup.public_id, _named(topup, most)) for topup, most in found]
         self.fields["purchase"].choices = choices  # type: ignore[attr-defined]  # a ChoiceField has them
-
-    def clean_amount(self) -> int:
-        """Return the amount in minor units."""
-        try:
-            nano = money.nano_from_text(self.cleaned_data["amount"])
-            minor, dust = money.minor_from_nano(nano, settings.CURRENCY)
-        except ValueError as error:
-            raise forms.ValidationError("Write an amount such as 12.50.") from error
-        if dust or not minor:
-            raise forms.ValidationError("Write an amount such as 12.50.")
-        return minor
 
 
 def _named(topup: TopUp, most: int) -> str:

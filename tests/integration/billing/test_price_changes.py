@@ -57,8 +57,8 @@ def test_a_planned_price_is_taken_back_and_another_takes_its_moment():
     instead = set_price(model, CHEAP, effective_from=DELIVERED + HOUR, now=DELIVERED + timedelta(minutes=1))
 
     assert instead.version == 3
-    assert selectors.price_at(model_id=model.pk, at=DELIVERED + HOUR - MOMENT) == first
-    assert selectors.price_at(model_id=model.pk, at=DELIVERED + HOUR) == instead
+    assert selectors.prices_at(at=DELIVERED + HOUR - MOMENT)[model.pk] == first
+    assert selectors.prices_at(at=DELIVERED + HOUR)[model.pk] == instead
     assert list(selectors.all_upcoming(now=DELIVERED)) == [instead]
     assert list(selectors.price_history(model_id=model.pk)) == [instead, planned, first]
     assert for_gateway.prices_from(at=DELIVERED) == {model.pk: [first, instead]}
@@ -121,7 +121,7 @@ def test_an_agreement_holds_for_one_organization_between_its_moments():
     assert own(DELIVERED + HOUR) == own(DELIVERED + 3 * HOUR - MOMENT) == agreed
     assert own(DELIVERED + 3 * HOUR) is None
     assert own(DELIVERED + HOUR, other) is None
-    assert selectors.price_at(model_id=model.pk, at=DELIVERED + 2 * HOUR) == public
+    assert selectors.prices_at(at=DELIVERED + 2 * HOUR)[model.pk] == public
     assert agreed.version == 1
     assert AuditEvent.objects.get(event="price.set", organization=organization.public_id).subject == model.public_id
 
@@ -297,8 +297,8 @@ def test_a_price_set_for_a_moment_that_comes_twice_holds_from_the_one_meant(fold
     second = set_price(model, CHEAP, now=OPENED, effective_from=starts)
 
     utc = datetime(2026, 10, 25, 0 + fold, 30, tzinfo=UTC)
-    assert selectors.price_at(model_id=model.pk, at=utc - timedelta(seconds=1)) == first
-    assert selectors.price_at(model_id=model.pk, at=utc) == second
+    assert selectors.prices_at(at=utc - timedelta(seconds=1))[model.pk] == first
+    assert selectors.prices_at(at=utc)[model.pk] == second
 
 
 def test_a_price_that_was_canceled_and_one_of_somebody_else_are_named_where_they_were_used():

@@ -7,7 +7,7 @@ from django.db import IntegrityError, connection, transaction
 
 from portal.audit.models import AuditEvent
 from portal.audit.services import SYSTEM_ACTOR, Actor
-from portal.billing.errors import PriceInThePast, PriceMissing, UnsoundPrice
+from portal.billing.errors import PriceInThePast, UnsoundPrice
 from portal.billing.models import PriceVersion, ShareVersion
 from portal.billing.rules.rating import Terms
 from portal.billing.selectors import prices as selectors
@@ -36,8 +36,8 @@ def test_a_price_holds_from_its_moment_on():
     second = set_price(model, DEARER, effective_from=DELIVERED + HOUR)
 
     assert (first.version, second.version) == (1, 2)
-    assert selectors.price_at(model_id=model.pk, at=DELIVERED + HOUR - timedelta(microseconds=1)) == first
-    assert selectors.price_at(model_id=model.pk, at=DELIVERED + HOUR) == second
+    assert selectors.prices_at(at=DELIVERED + HOUR - timedelta(microseconds=1))[model.pk] == first
+    assert selectors.prices_at(at=DELIVERED + HOUR)[model.pk] == second
     assert selectors.prices_at(at=DELIVERED + HOUR)[model.pk] == second
     assert list(selectors.all_upcoming(now=DELIVERED)) == [second]
     assert list(selectors.price_history(model_id=model.pk)) == [second, first]
@@ -47,8 +47,7 @@ def test_before_its_first_price_a_model_cannot_be_sold():
     model = PricedModelFactory()
     set_price(model)
 
-    with pytest.raises(PriceMissing):
-        selectors.price_at(model_id=model.pk, at=DELIVERED - HOUR)
+    assert selectors.prices_at(at=DELIVERED - HOUR) == {}
 
 
 def test_who_set_a_price_is_recorded():

@@ -12,13 +12,14 @@ from portal.audit.services import SYSTEM_ACTOR
 from portal.billing.models import LedgerTx
 from portal.billing.rules.accounts import Kind
 from portal.billing.selectors import tax as tax_selectors
-from portal.billing.services import ledger, tax_bookings, templates
+from portal.billing.services import ledger, tax_bookings
 from portal.billing.services.tax_bookings import TaxBooking
 from portal.core.errors import InvalidValue
 from portal.payouts.models import CreditNote, Payout, PayoutTax, TaxProfile
 from portal.payouts.selectors import earnings, reconcile, tax_years
 from portal.payouts.services import approvals, bank, credit_notes, sending, tax_profiles
 from portal.payouts.services.tax_profiles import Given, NothingToConfirm
+from tests.factories.billing import paid_in
 from tests.factories.payouts import PayoutFactory, balance_of, open_shop
 from tests.factories.providers import AgreementFactory
 from tests.factories.tax import TaxProfileFactory, credit_note
@@ -292,7 +293,7 @@ def test_a_credit_note_is_its_providers_alone(world):
 
 
 def test_tax_is_owed_until_it_is_paid(now):
-    parts = templates.topup_paid(organization="org_a", net=100, tax=19, debt=0, currency="usd")
+    parts = paid_in(organization="org_a", net=100, tax=19)
     ledger.post(kind="topup", key="t", source_type="topup", source_id="t", transfers=parts, actor=SYSTEM_ACTOR, now=now)
     with pytest.raises(InvalidValue):
         tax_bookings.book(booking=TaxBooking.PAID, amount_nano=20, reference="2026-11", actor=SYSTEM_ACTOR, now=now)

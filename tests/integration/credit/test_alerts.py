@@ -6,7 +6,7 @@ import pytest
 
 from portal.audit.services import SYSTEM_ACTOR
 from portal.billing.models import CreditAlert, SpendDay
-from portal.billing.services import credit_alerts, credit_watch, posting
+from portal.billing.services import credit_alerts, credit_watch, posting, topups
 from portal.core.errors import InvalidValue
 from portal.notifications.models import Message
 from portal.notifications.rendering import render
@@ -39,6 +39,22 @@ def test_one_crossing_is_one_message_to_each_owner_and_admin(world, watching, no
     text = render(rows[0]).text
     assert "fallen to 9.99 USD, below the 10 USD" in text
     assert "it lasts: no spend in the last 7 days" in text
+
+
+def test_who_pays_first_is_watched_at_a_fifth_of_it_and_who_chose_is_left_alone(shop, now):
+    organization = saving.customer(shop, now=now, amount=1012)
+    alert = CreditAlert.objects.get()
+    assert (alert.organization_id, alert.is_on, alert.threshold_nano) == (organization.pk, True, 202 * saving.CENT)
+    saving.spend(organization, minor=811, now=now, key="1")
+    assert credit_alerts.judge_all(now=now) == 1
+    assert saving.told(organization) == ["credit_low"]
+
+    credit_alerts.set_alert(organization=organization, threshold_nano=None, actor=SYSTEM_ACTOR, now=now)
+    topup = shop.start(organization, MembershipFactory().user, amount=5000, now=now, key="more")
+    saving.pay(shop, topup)
+    topups.fulfil(topup_id=topup.pk, now=now)
+
+    assert CreditAlert.objects.get().is_on is False
 
 
 def test_it_is_told_again_only_after_credit_has_clearly_risen(watching, now):

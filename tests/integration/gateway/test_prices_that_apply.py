@@ -67,7 +67,7 @@ def _set(pool: Pool, terms: Terms, **given: Any) -> PriceVersion:
 
 
 def _public(pool: Pool) -> PriceVersion:
-    return selectors.price_at(model_id=pool.model.pk, at=clock.now())
+    return selectors.prices_at(at=clock.now())[pool.model.pk]
 
 
 def _used(row: UsageRecord) -> dict[str, int]:

@@ -102,6 +102,8 @@ def test_an_approval_needs_an_operator(shop, ready):
     for email in ("nobody@example.com", "someone@example.com"):
         with pytest.raises(CommandError):
             payouts("approve", "--all", "--by", email)
+    with pytest.raises(CommandError, match="name what is approved"):
+        payouts("approve", "--by", "ops@example.com")
 
     assert Payout.objects.get().state == "reserved"
 

@@ -28,7 +28,7 @@ def run(shop, now) -> PayoutRun:
     """A run with two payouts of 25.50 and one provider skipped; the platform can pay."""
     for _ in range(2):
         shop.provider(earned_minor=2550, now=now)
-    shop.provider(earned_minor=99, now=now)
+    shop.provider(earned_minor=99, now=now, action="")
     shop.fund(10_000)
     return drafts.draft_payouts(now=now, actor=SYSTEM_ACTOR).run
 

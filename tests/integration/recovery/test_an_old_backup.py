@@ -10,7 +10,7 @@ from django.core.management import CommandError, call_command
 
 from portal.audit.models import AuditEvent
 from portal.audit.services import SYSTEM_ACTOR
-from portal.billing.models import FoundObject, Recovery, Refund, TopUp
+from portal.billing.models import FoundObject, Recovery, Refund, TopUp, UsagePosting
 from portal.billing.services import freeze, posting, receipts, refund_sending, refunds, topups
 from portal.core import clock
 from portal.metering.models import UsageRecord
@@ -138,6 +138,7 @@ def test_a_day_old_backup_under_a_newer_stripe_pays_nobody_twice_however_often_i
     assert Refund.objects.get().stripe_refund == today["refund"]
     taken = UsageRecord.objects.get(request_id=record.request_id)
     assert (taken.charge_nano, taken.tunnel_proof) == (record.charge_nano, record.tunnel_proof)
+    assert UsagePosting.objects.get(request_id=record.request_id).charge_nano == record.charge_nano
     assert [(one.state, one.frozen_nano >= 0) for one in FoundObject.objects.order_by("pk")] == [("imported", True)] * 4
     assert ledger_checks.check(now=clock.now(), with_stripe=False).differences == ()
     assert gaps() == made_up
@@ -199,8 +200,3 @@ def test_while_it_is_open_no_run_reserves_and_no_refund_leaves(shop, world):
     assert refund_sending.send(refund_id=refund.pk, now=now).state == "reserved"
     assert drafts.draft_payouts(now=now, actor=SYSTEM_ACTOR).payouts == []
     assert transfers(shop) == {}
-
-
-def test_an_empty_book_needs_to_be_told_since_when(db):
-    with pytest.raises(CommandError, match="--since"):
-        recover("--after-restore")

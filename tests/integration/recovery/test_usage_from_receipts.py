@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from django.core.management import CommandError, call_command
 from django.db import transaction
 
 from portal.audit.services import SYSTEM_ACTOR
+from portal.billing.models import Recovery
 from portal.billing.services import freeze, posting, receipts, usage_recovery
 from portal.core.money import NANO_PER_UNIT
 from portal.metering.models import Spool, UsageRecord
@@ -71,3 +73,28 @@ def test_what_names_somebody_who_is_lost_is_left_out_by_code(market):
     assert (taken.new, taken.known) == (1, 2)
     assert dict(taken.left_out) == {"organization_missing": 1, "receipt_unsound": 1}
     assert UsageRecord.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "content", "why"),
+    [
+        ("--receipts", None, "No such file"),
+        ("--receipts", "{}\nnonsense\n", "line 2 is not JSON"),
+        ("--receipts", "[" * 100_000, "line 1 is not JSON"),
+        ("--spools", None, "is not a folder"),
+    ],
+)
+def test_what_cannot_be_read_is_named_before_anything_is_changed(tmp_path, option, content, why):
+    file = tmp_path / "given"
+    if content is not None:
+        file.write_text(content)
+
+    with pytest.raises(CommandError, match=f"file_unreadable: .*given: {why}"):
+        call_command("recover", "--after-restore", "--apply", "--since", "2026-11-01T00:00:00Z", option, str(file))
+
+    assert not Recovery.objects.exists()
+
+
+def test_an_empty_book_needs_to_be_told_since_when():
+    with pytest.raises(CommandError, match="--since"):
+        call_command("recover", "--after-restore")

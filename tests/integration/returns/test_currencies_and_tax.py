@@ -8,6 +8,7 @@ from portal.audit.services import SYSTEM_ACTOR
 from portal.billing.models import TopUp
 from portal.billing.selectors import refunds as selectors
 from portal.billing.services import disputes, reconcile, refund_moves, refund_sending, refunds
+from tests.factories.billing import paid_in
 from tests.factories.payouts import Shop, balance_of, open_shop
 from tests.integration.returns.till import books_differ_by, paid, refunds_at, spend, standing
 
@@ -50,9 +51,7 @@ def taxed(shop, now) -> TopUp:
         key="tax",
         source_type="topup",
         source_id=topup.public_id,
-        transfers=refund_moves.templates.topup_paid(
-            organization=topup.organization.public_id, net=0, tax=19 * 10**9, debt=0, currency="usd"
-        ),
+        transfers=paid_in(organization=topup.organization.public_id, net=0, tax=19 * 10**9),
         actor=SYSTEM_ACTOR,
         now=now,
     )

@@ -6,6 +6,9 @@ from portal.accounts.models import Organization
 from portal.audit.services import Actor
 from portal.billing.models import FraudWarning, Refund
 from portal.billing.services import fraud_warnings, refund_reading, refunds, topup_guard
+from portal.notifications.models import Message
+from portal.notifications.rendering import render
+from tests.factories.accounts import MembershipFactory, UserFactory
 from tests.integration.returns.till import paid, spend, standing
 
 pytestmark = pytest.mark.django_db
@@ -27,10 +30,16 @@ def stopped_for(topup) -> str:
 
 def test_spending_and_buying_freeze_at_once(shop, now):
     topup = paid(shop, amount=5000, now=now)
+    owner, operator = MembershipFactory(organization=topup.organization, role="owner"), UserFactory(is_operator=True)
 
     warned(shop, topup, now)
 
     assert (FraudWarning.objects.count(), stopped_for(topup), standing(topup)) == (1, "fraud_warning", (5000, 0, 0))
+    told = {message.to: render(message) for message in Message.objects.filter(template__endswith="_stopped")}
+    assert sorted(told) == sorted([owner.user.email, operator.email])
+    assert "fraud" not in told[owner.user.email].text
+    assert "requests are refused and nothing can be bought" in told[owner.user.email].text
+    assert topup.public_id in told[operator.email].text
     with pytest.raises(topup_guard.SpendingStopped) as refusal:
         shop.start(topup.organization, topup.created_by, amount=1000, now=now, key="more")
     assert refusal.value.code == "spending_stopped"

@@ -47,7 +47,7 @@ def client(settings):
 async def test_a_long_download_is_whole_and_holds_up_no_page(client):
     async with client:
         download = asyncio.create_task(client.get("/export"))
-        while not drawn_by:
+        while not (drawn_by or download.done()):
             await asyncio.sleep(0.01)
 
         pages = [(await client.get("/page")).text for _ in range(20)]

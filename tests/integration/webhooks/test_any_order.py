@@ -5,11 +5,14 @@ is won, a payout that Stripe takes back in part, and the bank's own payout.
 """
 
 import random
+import sqlite3
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from datetime import datetime, timedelta
 
 import pytest
+from django.db import transaction
 
 from portal.accounts.models import Organization
 from portal.billing.models import LedgerTransfer, TopUp
@@ -122,15 +125,35 @@ def never(shop: Shop, now: datetime) -> None:
     assert catch_up.catch_up(now=clock.now() + timedelta(minutes=5)) > 0
 
 
-@pytest.mark.parametrize("deliver", [in_order, each_twice, shuffled, hours_late, half_of_them, never])
-def test_the_ledger_ends_the_same(shop, deliver: Callable[[Shop, datetime], None]):
+@contextmanager
+def taken_back(shop: Shop) -> Iterator[None]:
+    """Let things happen, here and at Stripe, and leave both as they were before."""
+    at_stripe = shop.double.store._db
+    with closing(sqlite3.connect(":memory:")) as kept:
+        at_stripe.backup(kept)
+        with transaction.atomic():
+            yield
+            transaction.set_rollback(True)
+        kept.backup(at_stripe)
+
+
+def test_the_ledger_ends_the_same(shop, subtests):
     now = clock.now()
     path = Path(shop, now)
     path.walk()
+    walked, waiting = moved(), [one.number for one in shop.double.pending()]
 
-    deliver(shop, now)
-    settle()
+    for deliver in (in_order, each_twice, shuffled, hours_late, half_of_them, never):
+        with subtests.test(deliver.__name__), taken_back(shop):
+            assert [one.number for one in shop.double.pending()] == waiting
+            assert moved() == walked
+            deliver(shop, now)
+            settle()
+            require_the_same(path)
 
+
+def require_the_same(path: Path) -> None:
+    """What the ledger must say at the end, however it came to hear of it."""
     assert list(StripeEvent.objects.filter(state__in=["pending", "failed"]).values_list("type", "error")) == []
     after = moved()
     after.subtract(path.before)

@@ -92,6 +92,8 @@ class Command(BaseCommand):
             raise CommandError("name the operator who approves: --by EMAIL")
         if options["run"]:
             return self._approve_run(options, approver, now)
+        if not (options["all"] or options["payouts"]):
+            raise CommandError("name what is approved: --run RUN --hash HASH, --all, or payouts by their ids")
         waiting = Payout.objects.filter(state=PayoutState.RESERVED, run__isnull=False).order_by("pk")
         wanted = list(waiting) if options["all"] else _named(options)
         if options["dry_run"]:
