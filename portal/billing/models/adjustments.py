@@ -58,6 +58,7 @@ class ProviderAdjustment(models.Model):
     tx = models.OneToOneField(
         "billing.LedgerTx", null=True, blank=True, on_delete=models.PROTECT, related_name="adjustment"
     )
+    from_held_nano = models.BigIntegerField(default=0)
     from_pending_nano = models.BigIntegerField(default=0)
     from_reserve_nano = models.BigIntegerField(default=0)
     from_available_nano = models.BigIntegerField(default=0)
@@ -73,7 +74,8 @@ class ProviderAdjustment(models.Model):
             models.CheckConstraint(
                 condition=~Q(state="booked", kind="clawback")
                 | Q(
-                    amount_nano=F("from_pending_nano")
+                    amount_nano=F("from_held_nano")
+                    + F("from_pending_nano")
                     + F("from_reserve_nano")
                     + F("from_available_nano")
                     + F("to_debt_nano")

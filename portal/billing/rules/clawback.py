@@ -1,4 +1,4 @@
-"""Where the money of a claw-back comes from: what has not matured, then what is available, then future earnings."""
+"""Where the money of a claw-back comes from: what is held or has not matured, what is available, future earnings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 class Sources:
     """What a provider has that could be taken, in nano units."""
 
+    held_nano: int
     pending_nano: int
     reserve_nano: int
     available_nano: int
@@ -17,6 +18,7 @@ class Sources:
 class Split:
     """Which part is taken from where; `debt_nano` is owed by the provider and netted from what it earns next."""
 
+    held_nano: int
     pending_nano: int
     reserve_nano: int
     available_nano: int
@@ -25,15 +27,15 @@ class Split:
     @property
     def total_nano(self) -> int:
         """The whole claw-back."""
-        return self.pending_nano + self.reserve_nano + self.available_nano + self.debt_nano
+        return self.held_nano + self.pending_nano + self.reserve_nano + self.available_nano + self.debt_nano
 
 
 def split(amount_nano: int, sources: Sources) -> Split:
     """Divide a claw-back over its sources, in their order; every unit is in one part."""
-    pending = min(amount_nano, max(sources.pending_nano, 0))
-    reserve = min(amount_nano - pending, max(sources.reserve_nano, 0))
-    available = min(amount_nano - pending - reserve, max(sources.available_nano, 0))
-    return Split(pending, reserve, available, amount_nano - pending - reserve - available)
+    parts: list[int] = []
+    for source in (sources.held_nano, sources.pending_nano, sources.reserve_nano, sources.available_nano):
+        parts.append(min(amount_nano - sum(parts), max(source, 0)))
+    return Split(*parts, amount_nano - sum(parts))
 
 
 def shares(amount_nano: int, lefts: Sequence[int]) -> list[int]:

@@ -3,7 +3,7 @@
 Each query returns (subject, expected, actual). They read one snapshot, so a running system shows no false difference.
 """
 
-# ruff: noqa: S608  the queries are composed of constants of this module alone
+# ruff: noqa: S608  the queries are composed of constants alone
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +12,8 @@ from datetime import datetime, timedelta
 from django.db import connection
 
 from portal.billing.rules.differences import Difference
-from portal.billing.selectors import credit_differences, price_checks
+from portal.billing.selectors import credit_differences, earning_differences, price_checks
+from portal.billing.selectors.account_sums import SUMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,14 +24,6 @@ class Check:
     sql: str
 
 
-_SUMS = """
-    SELECT account.id, coalesce(debit.total, 0) AS debits, coalesce(credit.total, 0) AS credits
-    FROM billing_ledgeraccount account
-    LEFT JOIN (SELECT debit_account_id AS id, sum(amount) AS total FROM billing_ledgertransfer GROUP BY 1) debit
-        USING (id)
-    LEFT JOIN (SELECT credit_account_id AS id, sum(amount) AS total FROM billing_ledgertransfer GROUP BY 1) credit
-        USING (id)
-"""
 _HELD = """
     SELECT account_id AS id, sum(granted - used) AS held FROM billing_creditlease WHERE state <> 'closed' GROUP BY 1
 """
@@ -57,7 +50,7 @@ LEDGER = (
         "ledger_trial_balance",
         f"""
         SELECT account.currency, '0', sum(sums.debits - sums.credits)::text
-        FROM ({_SUMS}) sums JOIN billing_ledgeraccount account USING (id)
+        FROM ({SUMS}) sums JOIN billing_ledgeraccount account USING (id)
         GROUP BY account.currency HAVING sum(sums.debits - sums.credits) <> 0
         """,
     ),
@@ -65,7 +58,7 @@ LEDGER = (
         "ledger_totals",
         f"""
         SELECT account.code, sums.debits || '/' || sums.credits, account.debits || '/' || account.credits
-        FROM ({_SUMS}) sums JOIN billing_ledgeraccount account USING (id)
+        FROM ({SUMS}) sums JOIN billing_ledgeraccount account USING (id)
         WHERE account.keeps_totals AND (account.debits <> sums.debits OR account.credits <> sums.credits)
         """,
     ),
@@ -75,7 +68,7 @@ LEDGER = (
         SELECT account.code, '>= ' || account.held,
             (CASE WHEN account.is_debit_normal THEN debits - credits ELSE credits - debits END)::text
         FROM (SELECT account.*, sums.debits AS summed_debits, sums.credits AS summed_credits
-            FROM ({_SUMS}) sums JOIN billing_ledgeraccount account USING (id)) account
+            FROM ({SUMS}) sums JOIN billing_ledgeraccount account USING (id)) account
         WHERE account.has_floor AND account.held >
             CASE WHEN is_debit_normal THEN summed_debits - summed_credits ELSE summed_credits - summed_debits END
         """,
@@ -240,113 +233,7 @@ USAGE = (
     ),
 )
 
-EARNINGS = (
-    Check(
-        "earning_without_maturity",
-        """
-        SELECT tx.idempotency_key, posted.earned::text, coalesce(due.amount, 0)::text
-        FROM (SELECT tx_id, sum(provider_nano) AS earned FROM billing_usageposting GROUP BY 1) posted
-        JOIN billing_ledgertx tx ON tx.id = posted.tx_id
-        LEFT JOIN (SELECT tx_id, sum(amount_nano) AS amount FROM (
-            SELECT tx_id, amount_nano FROM billing_earningmaturity
-            UNION ALL SELECT held.tx_id, held.amount_nano FROM billing_heldearning held
-                LEFT JOIN billing_ledgertx ended ON ended.id = held.ended_tx_id
-                WHERE ended.kind IS DISTINCT FROM 'held_released'
-        ) each GROUP BY 1) due ON due.tx_id = tx.id
-        WHERE posted.earned <> coalesce(due.amount, 0)
-        """,
-    ),
-    Check(
-        "pending_differs_from_maturities",
-        f"""
-        SELECT account.code, coalesce(due.amount, 0)::text, (sums.credits - sums.debits)::text
-        FROM ({_SUMS}) sums JOIN billing_ledgeraccount account USING (id)
-        LEFT JOIN (SELECT provider, sum(amount_nano - clawed_nano) AS amount FROM billing_earningmaturity
-            WHERE matured_tx_id IS NULL GROUP BY 1) due ON due.provider = account.owner
-        WHERE account.kind = 'provider_pending' AND sums.credits - sums.debits <> coalesce(due.amount, 0)
-        """,
-    ),
-    Check(
-        "held_differs_from_earnings",
-        f"""
-        SELECT account.code, coalesce(held.amount, 0)::text, (sums.credits - sums.debits)::text
-        FROM ({_SUMS}) sums JOIN billing_ledgeraccount account USING (id)
-        LEFT JOIN (SELECT provider, sum(amount_nano) AS amount FROM billing_heldearning
-            WHERE ended_tx_id IS NULL GROUP BY 1) held ON held.provider = account.owner
-        WHERE account.kind = 'provider_held' AND sums.credits - sums.debits <> coalesce(held.amount, 0)
-        """,
-    ),
-    Check(
-        "held_end_differs_from_ledger",
-        """
-        SELECT tx.idempotency_key, coalesce(ended.amount, 0)::text, moved.amount::text
-        FROM billing_ledgertx tx
-        JOIN (SELECT tx_id, sum(amount) AS amount FROM billing_ledgertransfer GROUP BY 1) moved ON moved.tx_id = tx.id
-        LEFT JOIN (SELECT ended_tx_id, sum(amount_nano) AS amount FROM billing_heldearning GROUP BY 1) ended
-            ON ended.ended_tx_id = tx.id
-        WHERE tx.kind IN ('held_released', 'held_expired') AND moved.amount IS DISTINCT FROM ended.amount
-        """,
-    ),
-    Check(
-        "matured_differs_from_ledger",
-        """
-        SELECT tx.idempotency_key, matured.amount::text, coalesce(moved.amount, 0)::text
-        FROM (SELECT matured_tx_id, sum(amount_nano - clawed_nano) AS amount FROM billing_earningmaturity
-            WHERE matured_tx_id IS NOT NULL AND amount_nano > clawed_nano GROUP BY 1) matured
-        JOIN billing_ledgertx tx ON tx.id = matured.matured_tx_id
-        LEFT JOIN (SELECT tx_id, sum(amount) AS amount FROM billing_ledgertransfer GROUP BY 1) moved
-            ON moved.tx_id = tx.id
-        WHERE matured.amount <> coalesce(moved.amount, 0)
-        """,
-    ),
-    Check(
-        "reserve_differs_from_parts",
-        f"""
-        SELECT account.code, coalesce(kept.amount, 0)::text, (sums.credits - sums.debits)::text
-        FROM ({_SUMS}) sums JOIN billing_ledgeraccount account USING (id)
-        LEFT JOIN (SELECT provider, sum(amount_nano - clawed_nano) AS amount FROM billing_reservedearning
-            WHERE released_tx_id IS NULL GROUP BY 1) kept ON kept.provider = account.owner
-        WHERE account.kind = 'provider_reserve' AND sums.credits - sums.debits <> coalesce(kept.amount, 0)
-        """,
-    ),
-    Check(
-        "reserve_kept_differs_from_ledger",
-        """
-        SELECT tx.idempotency_key, coalesce(kept.amount, 0)::text, moved.amount::text
-        FROM (SELECT part.tx_id, sum(part.amount) AS amount FROM billing_ledgertransfer part
-            JOIN billing_ledgeraccount account ON account.id = part.credit_account_id
-            WHERE account.kind = 'provider_reserve' GROUP BY 1) moved
-        JOIN billing_ledgertx tx ON tx.id = moved.tx_id
-        LEFT JOIN (SELECT tx_id, sum(amount_nano) AS amount FROM billing_reservedearning GROUP BY 1) kept
-            ON kept.tx_id = tx.id
-        WHERE moved.amount <> coalesce(kept.amount, 0)
-        """,
-    ),
-    Check(
-        "clawed_differs_from_adjustments",
-        """
-        SELECT provider.public_id, taken.pending || '/' || taken.reserve,
-            coalesce(early.clawed, 0) || '/' || coalesce(kept.clawed, 0)
-        FROM providers_provider provider
-        JOIN (SELECT provider_id, sum(from_pending_nano) AS pending, sum(from_reserve_nano) AS reserve
-            FROM billing_provideradjustment WHERE state = 'booked' GROUP BY 1) taken ON taken.provider_id = provider.id
-        LEFT JOIN (SELECT provider, sum(clawed_nano) AS clawed FROM billing_earningmaturity GROUP BY 1) early
-            ON early.provider = provider.public_id
-        LEFT JOIN (SELECT provider, sum(clawed_nano) AS clawed FROM billing_reservedearning GROUP BY 1) kept
-            ON kept.provider = provider.public_id
-        WHERE taken.pending <> coalesce(early.clawed, 0) OR taken.reserve <> coalesce(kept.clawed, 0)
-        """,
-    ),
-    Check(
-        "adjustment_differs_from_ledger",
-        """
-        SELECT adjustment.public_id, adjustment.amount_nano::text, coalesce(sum(part.amount), 0)::text
-        FROM billing_provideradjustment adjustment
-        LEFT JOIN billing_ledgertransfer part ON part.tx_id = adjustment.tx_id
-        WHERE adjustment.state = 'booked'
-        GROUP BY adjustment.id HAVING adjustment.amount_nano <> coalesce(sum(part.amount), 0)
-        """,
-    ),
+BUDGETS = (
     Check(
         "budget_window_leased",
         """
@@ -374,13 +261,14 @@ EARNINGS = (
 )
 
 
+EARNINGS = tuple(Check(code, sql) for code, sql in earning_differences.QUERIES)
 PRICES = tuple(Check(code, sql) for code, sql in price_checks.QUERIES)
 CREDIT = tuple(Check(code, sql) for code, sql in credit_differences.QUERIES)
 
 
 def found() -> Iterator[Difference]:
     """Yield every difference that the database holds."""
-    for check in (*LEDGER, *USAGE, *EARNINGS, *PRICES, *CREDIT):
+    for check in (*LEDGER, *USAGE, *EARNINGS, *BUDGETS, *PRICES, *CREDIT):
         with connection.cursor() as cursor:
             cursor.execute(check.sql)
             for subject, expected, actual in cursor.fetchall():

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db.models import Min, Sum
+from django.db.models import F, Min, Sum
 
 from portal.billing.models import HeldEarning, LedgerAccount
 from portal.billing.rules import held as rules
@@ -35,7 +35,7 @@ def caps() -> rules.Caps:
 def held_of(*, provider: str) -> Held:
     """Return what is held for one provider."""
     found = HeldEarning.objects.filter(provider=provider, ended_tx=None).aggregate(
-        sum=Sum("amount_nano", default=0), since=Min("held_at")
+        sum=Sum(F("amount_nano") - F("clawed_nano"), default=0), since=Min("held_at")
     )
     since = found["since"]
     expires = rules.expires_at(held_at=since, days=settings.EARN_BEFORE_KYC_EXPIRY_DAYS) if since else None

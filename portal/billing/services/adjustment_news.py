@@ -23,6 +23,7 @@ def tell(row: ProviderAdjustment, *, now: datetime) -> None:
                 "reason": row.get_reason_display(),
                 "note": row.note,
                 "evidence": row.evidence,
+                "held": _text(row.from_held_nano),
                 "pending": _text(row.from_pending_nano),
                 "reserve": _text(row.from_reserve_nano),
                 "available": _text(row.from_available_nano),

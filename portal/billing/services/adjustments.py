@@ -1,6 +1,7 @@
 """Corrections of what a provider is owed: proposed with reason and evidence, seen before, booked by enough operators.
 
-A claw-back takes what has not matured first, then what is available; the rest is owed and netted from what comes.
+A claw-back takes what is held and what has not matured first, then what is available; the rest is owed and netted from
+what comes.
 """
 
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ from portal.billing.models import (
     AdjustmentReason,
     AdjustmentState,
     EarningMaturity,
+    HeldEarning,
     LedgerTx,
     ProviderAdjustment,
     ReservedEarning,
@@ -34,8 +36,14 @@ from portal.core.errors import Conflict, Forbidden, InvalidValue, NotFound
 from portal.core.money import LARGEST_NANO
 from portal.providers.models import Provider, ProviderKind
 
-_Row = TypeVar("_Row", EarningMaturity, ReservedEarning)
-_TAKEN_FROM = (Kind.PROVIDER_PENDING, Kind.PROVIDER_RESERVE, Kind.PROVIDER_AVAILABLE, Kind.PROVIDER_RECEIVABLE)
+_Row = TypeVar("_Row", HeldEarning, EarningMaturity, ReservedEarning)
+_TAKEN_FROM = (
+    Kind.PROVIDER_HELD,
+    Kind.PROVIDER_PENDING,
+    Kind.PROVIDER_RESERVE,
+    Kind.PROVIDER_AVAILABLE,
+    Kind.PROVIDER_RECEIVABLE,
+)
 
 
 class NotProposed(Conflict):
@@ -72,7 +80,8 @@ class AdjustmentOrder:
 def preview(*, provider: Provider, amount_nano: int) -> Split:
     """Say from where a claw-back of the amount would take it now."""
     seen = balances.provider_balance(provider=provider.public_id)
-    return clawback.split(amount_nano, Sources(seen.pending_nano, seen.reserve_nano, seen.available_nano))
+    sources = Sources(seen.held_nano, seen.pending_nano, seen.reserve_nano, seen.available_nano)
+    return clawback.split(amount_nano, sources)
 
 
 def propose(*, order: AdjustmentOrder, proposed_by: User, actor: Actor, now: datetime) -> ProviderAdjustment:
@@ -168,18 +177,22 @@ def _book_credit(row: ProviderAdjustment, actor: Actor, now: datetime) -> Ledger
 def _book_clawback(row: ProviderAdjustment, actor: Actor, now: datetime) -> LedgerTx:
     """Take the parts under the locks of the rows that they come from, then of all accounts, in one order."""
     provider, customer = row.provider.public_id, row.customer.public_id if row.customer else ""
+    held = list(_newest_first(HeldEarning.objects.filter(provider=provider, ended_tx=None), "-held_at"))
     early = list(_newest_first(EarningMaturity.objects.filter(provider=provider, matured_tx=None), "-matures_at"))
     kept = list(_newest_first(ReservedEarning.objects.filter(provider=provider, released_tx=None), "-release_at"))
     sources = Sources(
+        held_nano=sum(each.left_nano for each in held),
         pending_nano=sum(each.left_nano for each in early),
         reserve_nano=sum(each.left_nano for each in kept),
         available_nano=_locked_available(provider, customer, row.currency),
     )
     split = clawback.split(row.amount_nano, sources)
-    row.from_pending_nano, row.from_reserve_nano = split.pending_nano, split.reserve_nano
-    row.from_available_nano, row.to_debt_nano = split.available_nano, split.debt_nano
+    row.from_held_nano, row.from_pending_nano = split.held_nano, split.pending_nano
+    row.from_reserve_nano, row.from_available_nano = split.reserve_nano, split.available_nano
+    row.to_debt_nano = split.debt_nano
     transfers = templates.provider_clawback(provider=provider, split=split, customer=customer, currency=row.currency)
     tx = _post(row, transfers, actor, now)
+    _mark(held, split.held_nano, "ended_tx", tx)
     _mark(early, split.pending_nano, "matured_tx", tx)
     _mark(kept, split.reserve_nano, "released_tx", tx)
     return tx

@@ -53,16 +53,23 @@ def release(*, provider: str, now: datetime) -> int:
         rows = _locked(provider) if row is not None else []
         if row is None or not rows:
             return 0
-        total = sum(one.amount_nano for one in rows)
+        total = sum(one.left_nano for one in rows)
         tx = _end(rows, "held_released", provider, total, now)
-        EarningMaturity.objects.bulk_create(
-            EarningMaturity(tx_id=one.tx_id, provider=provider, amount_nano=one.amount_nano, matures_at=one.matures_at)
-            for one in rows
-        )
+        EarningMaturity.objects.bulk_create(_maturity(one) for one in rows)
         if row.is_held_full:
             review.set_held_full(provider_id=provider, is_full=False, actor=SYSTEM_ACTOR, now=now)
         _record("held.released", row, tx, total, now)
     return total
+
+
+def _maturity(held: HeldEarning) -> EarningMaturity:
+    return EarningMaturity(
+        tx_id=held.tx_id,
+        provider=held.provider,
+        amount_nano=held.amount_nano,
+        clawed_nano=held.clawed_nano,
+        matures_at=held.matures_at,
+    )
 
 
 def release_all(*, now: datetime) -> int:
@@ -85,7 +92,7 @@ def _expire(provider: str, now: datetime, days: int) -> int:
         rows = _locked(provider, held_before=now - timedelta(days=days)) if row is not None else []
         if row is None or not rows:
             return 0
-        total = sum(one.amount_nano for one in rows)
+        total = sum(one.left_nano for one in rows)
         tx = _end(rows, "held_expired", provider, total, now)
         _record("held.expired", row, tx, total, now)
         _tell(row, "held_expired", key=f"held-expired:{tx.pk}", now=now, amount=money.decimal_text(total))

@@ -166,6 +166,7 @@ def provider_clawback(*, provider: str, split: Split, customer: str, currency: s
     """A provider gives back, in parts; it is the customer's credit, or the pool's revenue where none is named."""
     to = account(Kind.CUSTOMER_CREDIT, customer, currency=currency) if customer else _system(_REVENUE, currency)
     parts = [
+        (Kind.PROVIDER_HELD, split.held_nano),
         (Kind.PROVIDER_PENDING, split.pending_nano),
         (Kind.PROVIDER_RESERVE, split.reserve_nano),
         (Kind.PROVIDER_AVAILABLE, split.available_nano),

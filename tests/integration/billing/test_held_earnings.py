@@ -6,15 +6,17 @@ import pytest
 
 from portal.accounts.models import Role
 from portal.audit.models import AuditEvent
-from portal.billing.models import EarningMaturity, HeldEarning
+from portal.audit.services import SYSTEM_ACTOR
+from portal.billing.models import AdjustmentKind, AdjustmentReason, EarningMaturity, HeldEarning, ProviderAdjustment
 from portal.billing.selectors import balances, held_earnings
+from portal.billing.services import adjustments, maturity, posting, reconcile
 from portal.billing.services import held_earnings as services
-from portal.billing.services import maturity, posting, reconcile
+from portal.billing.services.adjustments import AdjustmentOrder
 from portal.notifications.models import Message
 from portal.notifications.rendering import render
 from portal.providers.models import Provider
 from portal.providers.selectors import for_gateway
-from tests.factories.accounts import MembershipFactory
+from tests.factories.accounts import MembershipFactory, UserFactory
 from tests.factories.billing import DELIVERED, EarningProviderFactory, Market, ServingNodeFactory
 from tests.factories.payouts import balance_of
 
@@ -45,6 +47,20 @@ def earned(*, times: int = 1) -> Market:
 def owner(market: Market) -> str:
     """Return the address of the provider's owner."""
     return f"owner@{market.node.public_id}.example".lower()
+
+
+def take_back(market: Market, amount: int) -> ProviderAdjustment:
+    """Claw it back for the pool."""
+    order = AdjustmentOrder(
+        provider=market.provider,
+        kind=AdjustmentKind.CLAWBACK,
+        reason=AdjustmentReason.FRAUD,
+        amount_nano=amount,
+        note="It served a smaller model.",
+    )
+    return adjustments.propose(
+        order=order, proposed_by=UserFactory(is_operator=True), actor=SYSTEM_ACTOR, now=LATER + timedelta(minutes=2)
+    )
 
 
 def identify(market: Market) -> None:
@@ -100,6 +116,40 @@ def test_a_lost_release_is_found_by_the_sweeper():
     assert services.release_all(now=LATER) == 1
     assert services.release_all(now=LATER) == 0
     assert balance_of("provider_held", market.provider.public_id) == 0
+
+
+def test_a_clawback_reaches_what_is_held_first_and_only_the_rest_is_released(settings):
+    settings.PAYOUT_HOLD_DAYS = 7
+    market = earned()
+    market.serve()
+    posting.post_usage(now=LATER + timedelta(minutes=1))
+
+    taken = take_back(market, SHARE + 7)
+
+    assert (taken.from_held_nano, taken.from_pending_nano, taken.to_debt_nano) == (SHARE + 7, 0, 0)
+    assert held_earnings.held_of(provider=market.provider.public_id).amount_nano == SHARE - 7
+    told = [render(message).text for message in Message.objects.filter(template="provider_adjustment")]
+    assert all("held until you are identified: 0.000480007 USD" in text for text in told)
+    assert len(told) == 2
+    assert reconcile.differences(now=LATER) == []
+    identify(market)
+    assert services.release(provider=market.provider.public_id, now=LATER) == SHARE - 7
+    assert maturity.mature(now=DELIVERED + timedelta(days=7)) == 1
+    assert balances.available_by_provider() == {market.provider.public_id: SHARE - 7}
+    assert reconcile.differences(now=LATER) == []
+
+
+def test_what_a_clawback_left_is_all_that_expires(settings):
+    settings.EARN_BEFORE_KYC_EXPIRY_DAYS = 30
+    market = earned()
+    taken = take_back(market, 80_000)
+
+    assert services.expire(now=LATER + timedelta(days=31)) == 1
+
+    assert taken.from_held_nano == 80_000
+    assert balance_of("breakage") == SHARE - 80_000
+    assert balance_of("provider_held", market.provider.public_id) == 0
+    assert reconcile.differences(now=LATER) == []
 
 
 def test_what_is_posted_after_being_identified_is_not_held():

@@ -12,24 +12,27 @@ AMOUNTS = st.integers(min_value=0, max_value=10**15)
 @pytest.mark.parametrize(
     ("amount", "expected"),
     [
-        (1, (1, 0, 0, 0)),
-        (100, (100, 0, 0, 0)),
-        (101, (100, 1, 0, 0)),
-        (160, (100, 50, 10, 0)),
-        (400, (100, 50, 200, 50)),
+        (1, (1, 0, 0, 0, 0)),
+        (31, (30, 1, 0, 0, 0)),
+        (130, (30, 100, 0, 0, 0)),
+        (131, (30, 100, 1, 0, 0)),
+        (190, (30, 100, 50, 10, 0)),
+        (430, (30, 100, 50, 200, 50)),
     ],
 )
 def test_the_order(amount, expected):
-    found = split(amount, Sources(pending_nano=100, reserve_nano=50, available_nano=200))
+    found = split(amount, Sources(held_nano=30, pending_nano=100, reserve_nano=50, available_nano=200))
 
-    assert (found.pending_nano, found.reserve_nano, found.available_nano, found.debt_nano) == expected
+    parts = (found.held_nano, found.pending_nano, found.reserve_nano, found.available_nano, found.debt_nano)
+    assert parts == expected
 
 
-@given(AMOUNTS, AMOUNTS, AMOUNTS, AMOUNTS)
-def test_nothing_is_lost_and_nothing_is_overdrawn(amount, pending, reserve, available):
-    found = split(amount, Sources(pending, reserve, available))
+@given(AMOUNTS, AMOUNTS, AMOUNTS, AMOUNTS, AMOUNTS)
+def test_nothing_is_lost_and_nothing_is_overdrawn(amount, held, pending, reserve, available):
+    found = split(amount, Sources(held, pending, reserve, available))
 
     assert found.total_nano == amount
+    assert found.held_nano <= held
     assert found.pending_nano <= pending
     assert found.reserve_nano <= reserve
     assert found.available_nano <= available
@@ -37,7 +40,7 @@ def test_nothing_is_lost_and_nothing_is_overdrawn(amount, pending, reserve, avai
 
 
 def test_a_negative_balance_gives_nothing():
-    assert split(5, Sources(0, 0, -10)).debt_nano == 5
+    assert split(5, Sources(0, 0, 0, -10)).debt_nano == 5
 
 
 def test_rows_give_in_their_order_and_never_more_than_they_have():
