@@ -42,7 +42,7 @@ demo-break: $(STAMP) ## Break a part of the running demo and heal it: WHAT=node|
 	@$(BIN)/python manage.py demo_break $(WHAT)
 
 test: $(STAMP) ## The whole test suite
-	$(PYTEST) -n 2 --dist loadfile
+	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder
 
 check: $(STAMP) ## Linters, types, import contracts, migrations, templates, OpenAPI drift
 	$(BIN)/ruff check .

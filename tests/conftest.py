@@ -13,6 +13,11 @@ if settings.get_current_profile_name() == "default":
     settings.load_profile("any machine")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes longest, so that no process ends alone with it."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 @pytest.fixture
 def now() -> datetime:
     """A fixed moment, aware and in UTC, for services that take `now`."""

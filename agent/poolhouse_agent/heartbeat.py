@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import random
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -23,6 +24,7 @@ from poolhouse_agent.updates.standing import Updates
 
 log = logging.getLogger(__name__)
 
+_EARLIEST = 0.9
 _FIRST_DELAY_S = 1.0
 _LONGEST_DELAY_S = 30.0
 _SHORTEST_S = 0.5
@@ -73,6 +75,14 @@ class WishAlone:
         """Serve, or drain where that is the wish."""
         is_serving = self._state.wish() is Wish.SERVE
         return Standing(Action.SERVE) if is_serving else Standing(Action.DRAIN, "drain_requested")
+
+
+def next_beat_s(interval_s: float) -> float:
+    """Return how long to wait for the next beat: up to a tenth less than the portal asks for.
+
+    A fleet that was held up together, by a slow portal or a dead one, would beat in step ever after.
+    """
+    return interval_s * random.uniform(_EARLIEST, 1.0)  # noqa: S311  jitter, not a secret
 
 
 class Heart:
@@ -143,7 +153,7 @@ class Heart:
         has_to_end = wish is Wish.LEAVE or self._obey_owner().action is Action.REST
         is_measuring = self._heard_of_checks(reply)
         self._deployments.apply(() if has_to_end or is_measuring else reply.desired)
-        return self._interval_s
+        return next_beat_s(self._interval_s)
 
     def _obey_owner(self) -> Standing:
         """Do what the owner wants, before the portal is asked and whether or not it answers."""

@@ -29,8 +29,8 @@ _POLL_S: Final = 1.0
 _ALIVE_TIMEOUT_S: Final = 2.0
 _PROMPT_S: Final = 0.7
 # So many times the processor time of a load it then rests: a fleet that is joining announces something all the time.
-_REST: Final = 4.0
-_LONGEST_REST_S: Final = 0.2
+_REST: Final = 9.0
+_LONGEST_REST_S: Final = 0.5
 _LOAD_TIMEOUT_S: Final = 5.0
 _FIRST_LOAD_TIMEOUT_S: Final = 60.0
 _FAIL_CLOSED: Final = frozenset({"keys", "organizations"})

@@ -1,8 +1,8 @@
 """`python -m tests.bench.books`: usage records rated, stored, booked, matured and paid to many providers on two cores.
 
 A pool of its own (PostgreSQL, Valkey, the stand-in for Stripe) takes the rounds one after the other, so that the last
-one also shows what history costs. One JSON line a step of a round: seconds, and microseconds a record. The ledger
-check has to come out clean, or it ends with 1.
+one also shows what history costs. One JSON line a step of a round: seconds, and microseconds a record; then one a page
+of the portal over what the last round left. The ledger check has to come out clean, or it ends with 1.
 """
 
 import argparse
@@ -23,6 +23,7 @@ CORES = 2
 _CUSTOMERS = 20
 _BATCH = 500
 _MATURE = timedelta(days=200)
+_LOOKED_AT = timedelta(minutes=30)
 _FUNDS_MINOR = 10_000_000_000
 
 
@@ -31,13 +32,19 @@ def main() -> int:
     options = _parser().parse_args()
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
     with tempfile.TemporaryDirectory(prefix="books-") as folder, _pool(Path(folder)):
+        from tests.bench import pages
         from tests.bench.books_market import Fair
 
         with _shop() as shop:
             shop.fund(_FUNDS_MINOR)
             draw = random.Random(options.seed)  # noqa: S311  the same requests each time
             fair = Fair(shop, customers=_CUSTOMERS, providers=options.providers, draw=draw)
-            differences = [found for records in options.records for found in _round(fair, records)]
+            differences = []
+            for records in options.records:
+                served_at = fair.now
+                differences += _round(fair, records)
+            for line in pages.measure(fair, at=served_at + _LOOKED_AT):
+                _say(line)
     for found in differences:
         _say({"difference": found.code, "subject": found.subject})
     return 1 if differences else 0

@@ -13,6 +13,8 @@ from portal.sandbox.supervisor import Stack
 
 CORES = 2
 _STEP_S = 600.0
+# How many processes uvicorn starts for the portal; contrib/systemd/poolhouse-portal.service says the same.
+_AS_THE_UNIT = {"WEB_CONCURRENCY": "2"}
 
 
 @contextmanager
@@ -21,7 +23,7 @@ def running(folder: Path) -> Iterator[Stack]:
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
     ground = Ground(folder)
     ground.claim()
-    stack = Stack(ground, port=processes.free_port(), settings=demo.SETTINGS)
+    stack = Stack(ground, port=processes.free_port(), settings=demo.SETTINGS | _AS_THE_UNIT)
     try:
         stack.start()
         os.environ.update(stack.environ)

@@ -283,6 +283,7 @@ class LedgerMachine(RuleBasedStateMachine):
         assert (found, unbalanced) == ([], [])
 
 
+@pytest.mark.long
 @pytest.mark.django_db
 @pytest.mark.timeout(1200)
 def test_ten_thousand_events_in_any_order_leave_the_books_right():

@@ -20,7 +20,7 @@ from portal.providers.models import Provider
 from tests.factories.accounts import UserFactory
 from tests.factories.payouts import Shop, balance_of, earn, open_shop
 
-pytestmark = [pytest.mark.django_db, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.django_db, pytest.mark.timeout(600), pytest.mark.long]
 
 FAULTS = st.sampled_from(["reset", "500", "429", "409"])
 MOMENTS = st.sampled_from(["before", "after"])

@@ -25,6 +25,7 @@ pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1500)]
 
 START_S = 300.0
 STUCK_S = 150.0
+SHORTER = 384
 LONG = {"messages": QUESTION, "stream": True, "max_tokens": 450, "ignore_eos": True}
 SHORT = {"messages": QUESTION, "max_tokens": 3}
 
@@ -108,6 +109,15 @@ class Node:
 def named(pids: list[int], name: str) -> int:
     """The one of the processes that is called so."""
     return next(pid for pid in pids if Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").startswith(name))
+
+
+def context_of(node: Node) -> str:
+    """The context length that the running engine was started with; empty while there is none."""
+    try:
+        argv = Path(f"/proc/{node.note()['pid']}/cmdline").read_text(encoding="utf-8").split("\0")
+    except FileNotFoundError:
+        return ""
+    return argv[argv.index("--max-model-len") + 1]
 
 
 def is_alive(pid: int) -> bool:
@@ -198,6 +208,10 @@ async def serves_whatever_breaks(node: Node, pool: Pool, diary: Diary) -> None:
     diary.note("engine killed: restarted, orphans gone")
     await comes_back_from_a_frozen_worker(node, pool, tunnel)
     diary.note("worker frozen: seen by its tokens, restarted")
+    await changes_without_dropping(node, pool, tunnel)
+    diary.note("context changed during a stream, nothing dropped")
+    await rolls_back_what_cannot_work(node, pool, tunnel)
+    diary.note("a change that cannot work rolled back")
 
 
 async def goes_without_its_engine(node: Node, agent: asyncio.subprocess.Process) -> int:
@@ -264,3 +278,29 @@ async def comes_back_from_a_frozen_worker(node: Node, pool: Pool, tunnel: Tunnel
     assert beat["deployments"][0]["state"] == "stuck"
     assert broken.failure["code"] == "engine_died"
     assert node.note()["pid"] != first
+
+
+async def changes_without_dropping(node: Node, pool: Pool, tunnel: Tunnel) -> None:
+    first = node.note()["pid"]
+    stream = await tunnel.begin(LONG, model=MODEL)
+    await tunnel.until(lambda: tunnel.answers[stream].body)
+
+    pool.desired = [pool.desired[0] | {"context_tokens": SHORTER}]
+    answer = await tunnel.finish(stream, 60.0)
+    await until(lambda: context_of(node) == str(SHORTER) and not is_alive(first), START_S)
+    await ready(tunnel)
+
+    assert answer.failure is None
+    assert answer.events[-1] == "[DONE]"
+
+
+async def rolls_back_what_cannot_work(node: Node, pool: Pool, tunnel: Tunnel) -> None:
+    good = pool.desired
+    pool.desired = [good[0] | {"context_tokens": 100_000}]
+    beat = await pool.heartbeat(lambda beat: beat["deployments"][0]["code"] == "engine_change_rolled_back", START_S)
+    await ready(tunnel)
+
+    assert "max_model_len" in beat["deployments"][0]["detail"]
+    assert context_of(node) == str(SHORTER)
+    pool.desired = good
+    await ready(tunnel)

@@ -19,6 +19,8 @@ _DURATION = re.compile(r"([0-9]{1,7})([smh]?)")
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
 _MAX_NODES = 5_000
 _FILES_A_NODE = 12
+_RAMP_S = 20.0
+_STARTING_A_SECOND = 5
 _LINE_EVERY_S = 30.0
 _SAY_EVERY = 100
 _EXAMPLE = (
@@ -46,7 +48,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     parser.add_argument("--mix", default=mix.DEFAULT, metavar="KIND=N,…", help=f"kinds by weight ({mix.DEFAULT})")
     parser.add_argument("--seed", type=int, default=0, help="the same seed draws the same fleet (0)")
     parser.add_argument("--duration", default="10m", metavar="TIME", help="how long, such as 90s or 10m (10m)")
-    parser.add_argument("--ramp", default="20s", metavar="TIME", help="over how long the nodes start (20s)")
+    parser.add_argument("--ramp", metavar="TIME", help="over how long the nodes start (five a second, 20s at least)")
     parser.add_argument("--pace", type=int, default=1, metavar="N", help="let the nodes' lives go N times faster (1)")
     parser.add_argument("--retire", action="store_true", help="let the fleet leave the pool and delete its identities")
     parser.add_argument("--verbose", action="store_true", help="the nodes' own logs, to stderr")
@@ -93,7 +95,7 @@ def _plan(arguments: argparse.Namespace, server: str, folder: Path) -> "Plan":
         weights=mix.parse(arguments.mix),
         seed=arguments.seed,
         duration_s=_seconds(arguments.duration),
-        ramp_s=_seconds(arguments.ramp),
+        ramp_s=_seconds(arguments.ramp) if arguments.ramp else max(_RAMP_S, arguments.nodes / _STARTING_A_SECOND),
         pace=float(max(1, arguments.pace)),
         tokens=_tokens(arguments.tokens_file),
     )

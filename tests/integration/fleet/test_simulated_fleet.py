@@ -52,7 +52,8 @@ def test_a_fleet_of_many_kinds_joins_serves_and_leaves(trial: Trial) -> None:
         fleet.kill()
 
     assert answer["usage"]["completion_tokens"] > 0
-    assert report["nodes"]["by_kind"]["healthy"] == {"serving": 2}
+    healthy = report["nodes"]["by_kind"]["healthy"]  # as their last heartbeat was answered
+    assert (sum(healthy.values()), set(healthy) <= {"ready", "serving"}) == (2, True)
     assert report["nodes"]["by_kind"]["leaving"] == {"left": 1}
     assert report["nodes"]["total"] == NODES
     skewed = Node.objects.get(pk=found["skewed"].pk)

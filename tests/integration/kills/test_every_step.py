@@ -15,7 +15,7 @@ from tests.factories.payouts import balance_of
 from tests.integration.kills import doomed
 from tests.integration.kills.scenes import ChargingTheCard, PayingOut, Refunding, come_to_rest
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300), pytest.mark.long]
 
 # Work that could be killed at fewer moments than these would not be the work any more.
 FEWEST = {PayingOut: 10, Refunding: 8, ChargingTheCard: 6}

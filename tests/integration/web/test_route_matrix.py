@@ -3,6 +3,9 @@
 Driven from the URL table, so that a new route cannot be forgotten.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 from django.db import transaction
 from django.urls import reverse
@@ -46,38 +49,38 @@ def test_the_fingerprint_covers_every_table(world: World):
     assert names_of_all_models() - tables == set()
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("route", [r for r in ROUTES if r.audience and r.audience.kind == "organization"], ids=str)
-def test_pages_of_an_organization(world: World, route: Route, method: str):
-    team = _team(world, route)
-    url = _url(world, team, route)
-    needed = route.audience.role if method == "get" else route.audience.post_role
+def test_pages_of_an_organization(world: World, subtests):
+    for route, method in each("organization"):
+        with subtests.test(f"{method} {route}"), undone():
+            team = _team(world, route)
+            url = _url(world, team, route)
+            needed = route.audience.role if method == "get" else route.audience.post_role
+            held = [(team.reader, "read_only"), (team.member, "member"), (team.admin, "admin"), (team.owner, "owner")]
+            allowed = [person for person, role in held if roles.includes(role, needed)]
 
-    assert _refused(world, None, method, url, to=SIGN_IN)
-    assert _refused(world, world.operator, method, url, to=START)
-    for person, held in [(team.reader, "read_only"), (team.member, "member"), (team.admin, "admin")]:
-        if not roles.includes(held, needed):
-            assert _refused(world, person, method, url, status=403)
-    for person, held in [(team.member, "member"), (team.admin, "admin"), (team.owner, "owner")]:
-        if roles.includes(held, needed):
-            assert _let_in(world, person, method, url)
-    if route.arguments:
-        assert _is_found(world, team.owner, url)
-        assert _refused(world, world.stranger, method, url, status=404)
-    else:
-        assert _let_in(world, world.stranger, method, url)
+            _require_refused(world, method, url, [None], to=SIGN_IN)
+            _require_refused(world, method, url, [world.operator], to=START)
+            _require_refused(world, method, url, [person for person, _ in held if person not in allowed], status=403)
+            for person in allowed:
+                if person != team.reader:
+                    assert _let_in(world, person, method, url)
+            if route.arguments:
+                assert _is_found(world, team.owner, url)
+                _require_refused(world, method, url, [world.stranger], status=404)
+            else:
+                assert _let_in(world, world.stranger, method, url)
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("route", [r for r in ROUTES if r.audience and r.audience.kind == "operator"], ids=str)
-def test_pages_of_the_operator(world: World, route: Route, method: str):
-    url = _url(world, world.customer, route)
+def test_pages_of_the_operator(world: World, subtests):
+    others = [world.stranger, world.customer.reader, world.customer.owner, world.supplier.owner]
+    for route, method in each("operator"):
+        with subtests.test(f"{method} {route}"), undone():
+            url = _url(world, world.customer, route)
 
-    assert _refused(world, None, method, url, to=SIGN_IN)
-    for person in [world.stranger, world.customer.reader, world.customer.owner, world.supplier.owner]:
-        assert _refused(world, person, method, url, status=403)
-    assert _let_in(world, world.operator, method, url)
-    assert not route.arguments or _is_found(world, world.operator, url)
+            _require_refused(world, method, url, [None], to=SIGN_IN)
+            _require_refused(world, method, url, others, status=403)
+            assert _let_in(world, world.operator, method, url)
+            assert not route.arguments or _is_found(world, world.operator, url)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -88,41 +91,58 @@ def test_the_operators_tables(world: World, name: str, method: str):
     arguments = {"app_label": "accounts"} if name == "app_list" else {}
     url = reverse(f"operator_admin:{name}", kwargs=arguments)
 
-    assert _refused(world, None, method, url, to=SIGN_IN)
-    for person in [world.stranger, world.customer.owner, world.supplier.owner]:
-        assert _refused(world, person, method, url, status=403)
+    _require_refused(world, method, url, [None], to=SIGN_IN)
+    _require_refused(world, method, url, [world.stranger, world.customer.owner, world.supplier.owner], status=403)
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("route", [r for r in ROUTES if r.audience and r.audience.kind == "person"], ids=str)
-def test_pages_of_a_person(world: World, route: Route, method: str):
-    url = _url(world, world.customer, route)
+def test_pages_of_a_person(world: World, subtests):
+    for route, method in each("person"):
+        with subtests.test(f"{method} {route}"), undone():
+            url = _url(world, world.customer, route)
 
-    assert _refused(world, None, method, url, to=SIGN_IN)
-    assert _let_in(world, world.customer.reader, method, url)
-    assert _let_in(world, world.operator, method, url)
-
-
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("route", [r for r in ROUTES if r.audience and r.audience.kind == "public"], ids=str)
-def test_pages_for_everyone(world: World, route: Route, method: str):
-    url = _url(world, world.customer, route)
-
-    for person in [None, world.stranger, world.operator]:
-        assert _let_in(world, person, method, url)
+            _require_refused(world, method, url, [None], to=SIGN_IN)
+            assert _let_in(world, world.customer.reader, method, url)
+            assert _let_in(world, world.operator, method, url)
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("route", [r for r in ROUTES if r.audience and r.audience.kind == "machine"], ids=str)
-def test_routes_of_machines_refuse_everyone_without_proof(world: World, route: Route, method: str):
-    url = _url(world, world.customer, route)
+def test_pages_for_everyone(world: World, subtests):
+    for route, method in each("public"):
+        with subtests.test(f"{method} {route}"), undone():
+            url = _url(world, world.customer, route)
 
-    for person in [None, world.stranger, world.customer.owner, world.operator]:
-        browser = world.client(person)
-        before = fingerprint()
-        response = getattr(browser, method)(url, data={}, content_type="application/json")
-        assert response.status_code in {400, 401, 403, 404, NO_METHOD, 415}, response.status_code
-        assert fingerprint() == before
+            for person in [None, world.stranger, world.operator]:
+                assert _let_in(world, person, method, url)
+
+
+def test_routes_of_machines_refuse_everyone_without_proof(world: World, subtests):
+    for route, method in each("machine"):
+        with subtests.test(f"{method} {route}"), undone():
+            url = _url(world, world.customer, route)
+            browsers = [world.client(person) for person in [None, world.stranger, world.customer.owner, world.operator]]
+            before = fingerprint()
+
+            for browser in browsers:
+                response = getattr(browser, method)(url, data={}, content_type="application/json")
+                assert response.status_code in {400, 401, 403, 404, NO_METHOD, 415}, response.status_code
+
+            assert fingerprint() == before
+
+
+def each(kind: str) -> list[tuple[Route, str]]:
+    """Return the routes of an audience, with each method."""
+    found = [
+        (route, method) for route in ROUTES if route.audience and route.audience.kind == kind for method in METHODS
+    ]
+    assert found
+    return found
+
+
+@contextmanager
+def undone() -> Iterator[None]:
+    """Leave the world as it was before."""
+    with transaction.atomic():
+        yield
+        transaction.set_rollback(True)
 
 
 def _team(world: World, route: Route) -> Team:
@@ -133,22 +153,21 @@ def _url(world: World, team: Team, route: Route) -> str:
     return reverse(route.name, kwargs=OBJECTS[route.name](world, team) if route.arguments else {})
 
 
-def _refused(world: World, person, method: str, url: str, *, status: int = 302, to: str = "") -> bool:
-    """Tell whether the person is refused as expected and nothing has changed."""
-    browser = world.client(person)
+def _require_refused(world: World, method: str, url: str, people, *, status: int = 302, to: str = "") -> None:
+    """Each of the people is refused as expected, and nothing has changed."""
+    browsers = [world.client(person) for person in people]
     before = fingerprint()
-    response = getattr(browser, method)(url)
+    for browser in browsers:
+        response = getattr(browser, method)(url)
+        assert response.status_code in {status, NO_METHOD}
+        assert response.status_code == NO_METHOD or not to or response["location"].startswith(to)
     assert fingerprint() == before, f"{method} {url} was refused and still changed something"
-    if response.status_code == NO_METHOD:
-        return True
-    return response.status_code == status and (not to or response["location"].startswith(to))
 
 
 def _let_in(world: World, person, method: str, url: str) -> bool:
     """Tell whether the person reaches the view; what they change is undone."""
-    with transaction.atomic():
+    with undone():
         response = getattr(world.client(person), method)(url)
-        transaction.set_rollback(True)
     refused = response.status_code in {401, 403} or response.status_code >= 500
     sent_away = response.status_code == 302 and response["location"].startswith((f"{SIGN_IN}?", START))
     return not refused and not sent_away

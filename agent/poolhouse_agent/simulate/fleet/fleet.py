@@ -22,7 +22,8 @@ from poolhouse_agent.simulate.fleet.link import Link, SharedTransport
 from poolhouse_agent.simulate.fleet.machine import SharedMachine
 from poolhouse_agent.simulate.fleet.node import Shared, SimulatedNode
 
-_KEPT_CONNECTIONS = 64
+_POOLS = 32
+_KEPT_A_POOL = 2
 _JOINING_AT_ONCE = 8
 _WATCH_EVERY_S = 2.0
 _FIRST = asyncio.FIRST_COMPLETED
@@ -129,10 +130,14 @@ class Fleet:
 async def shared_by_all(server: str) -> AsyncIterator[Shared]:
     """What the nodes of a fleet use together."""
     tls = ssl.create_default_context() if server.startswith("https:") else False
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=_KEPT_CONNECTIONS)
-    transport = httpx.AsyncHTTPTransport(verify=tls, limits=limits, trust_env=False)
-    async with transport, http.engine_session() as engines, http.tunnel_session(limit=0) as net:
-        yield Shared(SharedTransport(transport), net, engines, Figures(), SharedMachine())
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=_KEPT_A_POOL)
+    pools = [httpx.AsyncHTTPTransport(verify=tls, limits=limits, trust_env=False) for _ in range(_POOLS)]
+    async with contextlib.AsyncExitStack() as stack:
+        for pool in pools:
+            await stack.enter_async_context(pool)
+        engines = await stack.enter_async_context(http.engine_session())
+        net = await stack.enter_async_context(http.tunnel_session(limit=0))
+        yield Shared(SharedTransport(pools), net, engines, Figures(), SharedMachine())
 
 
 async def run(plan: Plan, watch: Callable[[dict[str, Any]], None]) -> dict[str, Any]:

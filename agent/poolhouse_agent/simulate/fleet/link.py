@@ -1,7 +1,8 @@
 """A simulated node's way to the portal: the agent's own client over one shared transport, disturbed and measured."""
 
 import asyncio
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,14 +17,18 @@ _PREFIX = "/agent/v1/"
 
 
 class SharedTransport(httpx.AsyncBaseTransport):
-    """One pool of connections for all nodes; a client that closes leaves it open."""
+    """Some pools of connections for all nodes, used in turn; a client that closes leaves them open.
 
-    def __init__(self, transport: httpx.AsyncBaseTransport) -> None:
-        self._transport = transport
+    A pool looks at each of its connections and waiting requests at each request, so that one for a thousand nodes makes
+    the simulator the slower the longer the portal takes.
+    """
+
+    def __init__(self, pools: Sequence[httpx.AsyncBaseTransport]) -> None:
+        self._turn = itertools.cycle(pools)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send it."""
-        return await self._transport.handle_async_request(request)
+        return await next(self._turn).handle_async_request(request)
 
 
 class Link(PortalClient):
