@@ -5,6 +5,7 @@ both compute again what they were told, from files that they downloaded and rece
 """
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -148,6 +149,7 @@ def test_from_two_strangers_to_a_paid_request(stack: Stack, arrive: Arrive, tmp_
     customer.waits_to_see("/customer/", cents(cost)).sees(cents(100 - cost))
     provider.waits_to_see("/provider/earnings/", written(earned))
     provider.go("/provider/").sees(cents(earned)).sees("1 of 1")
+    assert os.getpriority(os.PRIO_PROCESS, stack.children["worker"].pid or 0) == 5  # requests go first
     operator.go("/operator/").sees(cents(cost)).sees(cents(earned)).sees("1 of 1")
     statement = then_the_customer_computes_the_statement_again(customer, tmp_path)
     when_it_is_paid_out(stack, customer=statement["party"], provider=provider_id)
