@@ -32,10 +32,11 @@ class Split:
 
 def split(amount_nano: int, sources: Sources) -> Split:
     """Divide a claw-back over its sources, in their order; every unit is in one part."""
-    parts: list[int] = []
-    for source in (sources.held_nano, sources.pending_nano, sources.reserve_nano, sources.available_nano):
-        parts.append(min(amount_nano - sum(parts), max(source, 0)))
-    return Split(*parts, amount_nano - sum(parts))
+    left, parts = amount_nano, dict[str, int]()
+    for name in ("held_nano", "pending_nano", "reserve_nano", "available_nano"):
+        parts[name] = min(left, max(getattr(sources, name), 0))
+        left -= parts[name]
+    return Split(**parts, debt_nano=left)
 
 
 def shares(amount_nano: int, lefts: Sequence[int]) -> list[int]:
