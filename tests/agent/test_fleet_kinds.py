@@ -135,6 +135,18 @@ def test_the_report_reads_as_lines() -> None:
     ]
 
 
+def test_heartbeats_are_told_minute_by_minute() -> None:
+    figures = Figures()
+    figures.note("session", 0.5, elapsed_s=1.0)
+    for seconds, elapsed_s in [(0.01, 5.0), (0.02, 59.9), (0.03, 130.0)]:
+        figures.note("heartbeat", seconds, elapsed_s=elapsed_s)
+
+    assert figures.minutes() == [
+        {"minute": 0, "count": 2, "p50_ms": 10.0, "p99_ms": 20.0, "max_ms": 20.0},
+        {"minute": 2, "count": 1, "p50_ms": 30.0, "p99_ms": 30.0, "max_ms": 30.0},
+    ]
+
+
 def test_a_quantile_is_a_value_that_was_seen() -> None:
     values = [float(number) for number in range(1, 101)]
 

@@ -6,18 +6,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+_HEARTBEAT = "heartbeat"
+_MINUTE_S = 60
+
 
 @dataclass(slots=True)
 class Figures:
     """Counts and durations of all nodes together."""
 
     durations_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    beats_s: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
     failures: Counter[str] = field(default_factory=Counter)
     withheld: int = 0
 
-    def note(self, route: str, seconds: float) -> None:
-        """Count one answered request."""
+    def note(self, route: str, seconds: float, *, elapsed_s: float) -> None:
+        """Count one request that was answered so long after the fleet began to live."""
         self.durations_s[route].append(seconds)
+        if route == _HEARTBEAT:
+            self.beats_s[int(elapsed_s // _MINUTE_S)].append(seconds)
 
     def note_failure(self, route: str, code: str) -> None:
         """Count a request that the portal refused or did not answer."""
@@ -26,6 +32,10 @@ class Figures:
     def routes(self) -> dict[str, dict[str, float]]:
         """For each route how many answers came and after how many milliseconds."""
         return {route: _spread(seconds) for route, seconds in sorted(self.durations_s.items())}
+
+    def minutes(self) -> list[dict[str, float]]:
+        """How long heartbeats took, minute by minute; one without answers is left out."""
+        return [{"minute": minute, **_spread(seconds)} for minute, seconds in sorted(self.beats_s.items())]
 
 
 def _spread(seconds: Sequence[float]) -> dict[str, float]:

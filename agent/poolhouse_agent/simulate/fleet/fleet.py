@@ -89,6 +89,7 @@ class Fleet:
                 "by_kind": figures.crossed([(node.kind, node.state) for node in self._nodes]),
             },
             "routes": self._shared.figures.routes(),
+            "heartbeats": self._shared.figures.minutes(),
             "failures": dict(sorted(self._shared.figures.failures.items())),
             "withheld": self._shared.figures.withheld,
         }
