@@ -19,11 +19,12 @@ from portal.trust.rules.cache import Cached
 from portal.trust.rules.engine_counters import Tokens
 from portal.trust.services import cache_audits, engine_audits, findings
 
+# ARRAY, not IN: a plan may ask IN's rows more than once, and rows that are deleted meanwhile make room for others.
 _TAKE = """
     WITH taken AS (
-        DELETE FROM metering_usagequeue WHERE id IN (
+        DELETE FROM metering_usagequeue WHERE id = ANY(ARRAY(
             SELECT id FROM metering_usagequeue WHERE reader = %s ORDER BY id LIMIT %s FOR UPDATE SKIP LOCKED
-        ) RETURNING opened_on, request_id, attempt
+        )) RETURNING opened_on, request_id, attempt
     )
     SELECT node_id, model_id, outcome = 'completed', claimed_prompt_tokens, counted_prompt_tokens,
            claimed_completion_tokens, counted_completion_tokens, charge_nano > 0, expected_cached_tokens,

@@ -42,7 +42,7 @@ def test_every_cost_is_in_it_and_the_tables_have_one_sum(django_assert_max_num_q
     post("promo_grant", templates.promo_grant(organization=market.customer.public_id, amount=50, currency="usd"))
     provider = market.provider.public_id
     post("provider_credit", templates.provider_credit(provider=provider, amount=70, currency="usd"))
-    pending = Split(pending_nano=30, reserve_nano=0, available_nano=0, debt_nano=0)
+    pending = Split(held_nano=0, pending_nano=30, reserve_nano=0, available_nano=0, debt_nano=0)
     post(
         "provider_clawback", templates.provider_clawback(provider=provider, split=pending, customer="", currency="usd")
     )

@@ -74,7 +74,7 @@ class RandomWorld:
         if pending:
             taken = self.random.randint(1, pending)
             customer = self.random.choice(["", market.customer.public_id])
-            split = Split(pending_nano=taken, reserve_nano=0, available_nano=0, debt_nano=7)
+            split = Split(held_nano=0, pending_nano=taken, reserve_nano=0, available_nano=0, debt_nano=7)
             parts = templates.provider_clawback(
                 provider=market.provider.public_id, split=split, customer=customer, currency="usd"
             )
