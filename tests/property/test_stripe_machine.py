@@ -213,7 +213,7 @@ def test_random_operations_keep_the_books_equal(db):
         run_state_machine_as_test(
             Settling,
             settings=settings(
-                max_examples=25,
+                max_examples=16,
                 stateful_step_count=15,
                 deadline=None,
                 derandomize=True,
