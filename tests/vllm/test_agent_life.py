@@ -97,11 +97,9 @@ class Node:
             await self.say("engine", "stop")
 
     def note(self) -> dict[str, Any]:
-        """The running engine's note. Raises FileNotFoundError."""
-        found: list[dict[str, Any]] = [json.loads(path.read_text(encoding="utf-8")) for path in self.notes()]
-        if not found:
-            raise FileNotFoundError("no engine runs")
-        return found[0]
+        """The running engine's note."""
+        found: dict[str, Any] = json.loads(self.notes()[0].read_text(encoding="utf-8"))
+        return found
 
     def notes(self) -> list[Path]:
         """Where the deployment's engines are written down: one that replaced another lies beside its place."""
