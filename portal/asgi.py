@@ -13,6 +13,7 @@ import django
 from django.core.handlers.asgi import ASGIHandler
 from django.db import close_old_connections
 from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
+from poolhouse_common import garbage
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings.production")
@@ -86,5 +87,9 @@ django.setup(set_prefix=False)
 django_application: Any = ThreadedHandler()
 
 from django.conf import settings  # noqa: E402  settings are readable only from here on
+from django.urls import get_resolver  # noqa: E402
+
+_ = get_resolver().url_patterns  # every view is loaded now, and not with the first request
+garbage.settle()
 
 application: Any = ProxyHeadersMiddleware(django_application, trusted_hosts=settings.TRUSTED_PROXIES)

@@ -9,7 +9,9 @@ import django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings.gateway")
 django.setup()
 
-from portal.gateway import config, garbage, routes  # noqa: E402  models need Django's registry
+from poolhouse_common import garbage  # noqa: E402
+
+from portal.gateway import config, routes  # noqa: E402  models need Django's registry
 from portal.gateway.process import GatewayProcess  # noqa: E402
 
 TUNNEL_PATH = "/agent/v1/tunnel"

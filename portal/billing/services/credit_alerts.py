@@ -18,25 +18,24 @@ from portal.billing.services import credit_messages
 from portal.core import money
 from portal.core.errors import InvalidValue
 
+_NEVER_ASKED = 1  # nano; the row says that somebody chose, and is off
 
-def set_alert(
-    *, organization: Organization, threshold_nano: int | None, actor: Actor, now: datetime
-) -> CreditAlert | None:
-    """Choose below which credit the owners get an e-mail; None: never. Raises InvalidValue, OrganizationSuspended."""
+
+def set_alert(*, organization: Organization, threshold_nano: int | None, actor: Actor, now: datetime) -> CreditAlert:
+    """Choose below which credit the owners get an e-mail; None: never, not after a first payment either.
+
+    Raises InvalidValue, OrganizationSuspended.
+    """
     if threshold_nano is not None and threshold_nano <= 0:
         raise InvalidValue("a threshold is more than nothing", param="threshold")
     with transaction.atomic():
         require_active(account_locks.organization(organization_id=organization.pk))
         alert = locks.credit_alert(organization.pk)
-        if threshold_nano is None:
-            if alert is not None:
-                alert.is_on, alert.is_low = False, False
-                alert.save(update_fields=["is_on", "is_low"])
-        elif alert is None:
-            alert = CreditAlert.objects.create(organization=organization, threshold_nano=threshold_nano)
-        else:
-            alert.is_on, alert.threshold_nano, alert.is_low = True, threshold_nano, False
-            alert.save(update_fields=["is_on", "threshold_nano", "is_low"])
+        if alert is None:
+            alert = CreditAlert(organization=organization, threshold_nano=_NEVER_ASKED)
+        alert.is_on, alert.is_low = threshold_nano is not None, False
+        alert.threshold_nano = threshold_nano or alert.threshold_nano
+        alert.save()
         _record(organization, threshold_nano, actor, now)
     return alert
 

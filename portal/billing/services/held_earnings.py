@@ -1,7 +1,5 @@
 """Earnings from before a provider is identified: watched against their caps, released, and by policy forfeited."""
 
-import hashlib
-import logging
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -13,14 +11,12 @@ from portal.audit.services import SYSTEM_ACTOR
 from portal.billing.models import EarningMaturity, HeldEarning, LedgerTx
 from portal.billing.rules import held as rules
 from portal.billing.selectors import held_earnings as selectors
-from portal.billing.services import ledger, templates
+from portal.billing.services import due, ledger, templates
 from portal.core import money
 from portal.providers.models import Provider
 from portal.providers.services import review
 
 REMINDED = (timedelta(days=30), timedelta(days=7))
-
-log = logging.getLogger(__name__)
 
 
 def watch(*, now: datetime) -> int:
@@ -118,7 +114,7 @@ def _locked(provider: str, *, held_before: datetime | None = None) -> list[HeldE
 
 
 def _end(rows: list[HeldEarning], kind: str, provider: str, total: int, now: datetime) -> LedgerTx:
-    digest = hashlib.sha256(",".join(str(row.pk) for row in rows).encode()).hexdigest()
+    digest = due.digest(rows)
     make = {"held_released": templates.held_released, "held_expired": templates.held_expired}[kind]
     tx = ledger.post(
         kind=kind,

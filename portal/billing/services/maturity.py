@@ -1,33 +1,25 @@
 """Makes earnings available once their time has come."""
 
-import hashlib
-import logging
 from datetime import datetime
 
 from django.conf import settings
-from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 
 from portal.audit.services import SYSTEM_ACTOR
-from portal.billing.errors import BelowFloor
 from portal.billing.models import EarningMaturity
 from portal.billing.rules import trust_tiers
 from portal.billing.selectors import provider_tiers
-from portal.billing.services import ledger, netting, reserve, templates
+from portal.billing.services import due, ledger, netting, reserve, templates
 from portal.providers.models import Provider
-
-log = logging.getLogger(__name__)
 
 
 def mature(*, now: datetime, limit: int = 20_000) -> int:
     """Move due earnings from pending to available, `limit` a provider at most; return how many earnings matured.
 
-    Each provider is a transaction of its own, so that its many small earnings are one posting and it keeps nobody
-    waiting. Each earning matures once; what another run holds is left to it. A provider whose pending balance is short
-    of its earnings is left out and logged; `ledger_check` names the difference.
+    A provider whose pending balance is short of its earnings is left out, as `due.book` says.
     """
-    due = _due(now).filter(provider=OuterRef("public_id"))
-    standings = provider_tiers.standings(Provider.objects.filter(Exists(due)).order_by("pk"), now=now)
+    theirs = _due(now).filter(provider=OuterRef("public_id"))
+    standings = provider_tiers.standings(Provider.objects.filter(Exists(theirs)).order_by("pk"), now=now)
     return sum(_mature_provider(provider, standing.reserve_bps, now, limit) for provider, standing in standings.items())
 
 
@@ -36,23 +28,20 @@ def _due(now: datetime) -> QuerySet[EarningMaturity]:
 
 
 def _mature_provider(provider: str, reserve_bps: int, now: datetime, limit: int) -> int:
-    mine = _due(now).filter(provider=provider).order_by("matures_at", "id")
-    try:
-        with transaction.atomic():
-            rows = list(mine.select_for_update(skip_locked=True, of=("self",))[:limit])
-            if rows:
-                _post(rows, reserve_bps, now)
-    except BelowFloor as error:
-        log.error("billing.maturity_blocked", extra={"provider": provider, "reason": error.message})  # noqa: TRY400  the message says it all
-        return 0
-    return len(rows)
+    return due.book(
+        _due(now).filter(provider=provider).order_by("matures_at", "id"),
+        limit=limit,
+        post=lambda rows: _post(rows, reserve_bps, now),
+        blocked="billing.maturity_blocked",
+        provider=provider,
+    )
 
 
 def _post(rows: list[EarningMaturity], reserve_bps: int, now: datetime) -> None:
     """Book one provider's due earnings: a part into the reserve, the rest available, and from that its debt."""
     provider, amount = rows[0].provider, sum(row.left_nano for row in rows)
     reserve_nano = trust_tiers.reserve_nano(amount, bps=reserve_bps)
-    digest = hashlib.sha256(",".join(str(row.pk) for row in rows).encode()).hexdigest()
+    digest = due.digest(rows)
     tx = ledger.post(
         kind="maturity",
         key=f"maturity:{digest}",

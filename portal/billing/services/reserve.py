@@ -1,19 +1,13 @@
 """The rolling reserve: kept back from each maturity, released after its days."""
 
-import hashlib
-import logging
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db import transaction
 from django.db.models import QuerySet
 
 from portal.audit.services import SYSTEM_ACTOR
-from portal.billing.errors import BelowFloor
 from portal.billing.models import LedgerTx, ReservedEarning
-from portal.billing.services import ledger, netting, templates
-
-log = logging.getLogger(__name__)
+from portal.billing.services import due, ledger, netting, templates
 
 
 def keep(*, tx: LedgerTx, provider: str, amount_nano: int, now: datetime) -> ReservedEarning:
@@ -29,8 +23,7 @@ def keep(*, tx: LedgerTx, provider: str, amount_nano: int, now: datetime) -> Res
 def release_due(*, now: datetime, limit: int = 1000) -> int:
     """Make what was kept back long enough available, `limit` parts a provider; return how many parts were released.
 
-    Each provider is a transaction of its own. Each part is released once; what another run holds is left to it. A
-    provider whose reserve is short of its parts is left out and logged; `ledger_check` names the difference.
+    A provider whose reserve is short of its parts is left out, as `due.book` says.
     """
     return sum(_release_provider(provider, now, limit) for provider in _due_providers(now))
 
@@ -44,20 +37,17 @@ def _due(now: datetime) -> QuerySet[ReservedEarning]:
 
 
 def _release_provider(provider: str, now: datetime, limit: int) -> int:
-    mine = _due(now).filter(provider=provider).order_by("release_at", "id")
-    try:
-        with transaction.atomic():
-            rows = list(mine.select_for_update(skip_locked=True, of=("self",))[:limit])
-            if rows:
-                _release(provider, rows, now)
-    except BelowFloor as error:
-        log.error("billing.reserve_blocked", extra={"provider": provider, "reason": error.message})  # noqa: TRY400  the message says it all
-        return 0
-    return len(rows)
+    return due.book(
+        _due(now).filter(provider=provider).order_by("release_at", "id"),
+        limit=limit,
+        post=lambda rows: _release(provider, rows, now),
+        blocked="billing.reserve_blocked",
+        provider=provider,
+    )
 
 
 def _release(provider: str, rows: list[ReservedEarning], now: datetime) -> None:
-    digest = hashlib.sha256(",".join(str(row.pk) for row in rows).encode()).hexdigest()
+    digest = due.digest(rows)
     tx = ledger.post(
         kind="reserve_released",
         key=f"reserve-released:{digest}",

@@ -57,6 +57,16 @@ def test_who_pays_first_is_watched_at_a_fifth_of_it_and_who_chose_is_left_alone(
     assert CreditAlert.objects.get().is_on is False
 
 
+def test_who_wants_no_message_gets_none_for_a_first_payment_either(shop, now):
+    market = Market()
+    credit_alerts.set_alert(organization=market.customer, threshold_nano=None, actor=SYSTEM_ACTOR, now=now)
+
+    credit_alerts.begin(organization=market.customer, paid_minor=1000, currency="usd", now=now)
+
+    assert not CreditAlert.objects.get().is_on
+    assert credit_alerts.judge_all(now=now) == 0
+
+
 def test_it_is_told_again_only_after_credit_has_clearly_risen(watching, now):
     saving.spend(watching, minor=1100, now=now, key="1")
     assert credit_alerts.judge_all(now=now) == 1

@@ -1,6 +1,8 @@
 """The portal answers in a few threads: what one view takes its time for holds up nobody else."""
 
 import asyncio
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -65,3 +67,12 @@ async def test_many_requests_share_eight_threads(client):
         answers = await asyncio.gather(*[client.get("/page") for _ in range(100)])
 
     assert len({answer.text for answer in answers}) <= 8
+
+
+def test_the_collector_leaves_what_stays_for_ever_alone():
+    """Else it goes through all of Django's objects again and again, and no thread answers meanwhile."""
+    started = "import gc, portal.asgi; print(gc.get_freeze_count(), len(gc.get_objects()))"
+    told = subprocess.run([sys.executable, "-c", started], capture_output=True, text=True, check=True)
+
+    frozen, left = map(int, told.stdout.split())
+    assert frozen > 100_000 > 10 * left

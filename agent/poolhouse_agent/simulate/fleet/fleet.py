@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from poolhouse_common import garbage
 
 from poolhouse_agent.engine import http
 from poolhouse_agent.errors import ConfigError
@@ -117,6 +118,7 @@ class Fleet:
     async def _live(self, cast: Sequence[tuple[Member, Kind]]) -> None:
         """Start the nodes one after the other over the ramp, and let them live."""
         pause_s = self._plan.ramp_s / max(1, len(cast))
+        garbage.settle()
         async with asyncio.TaskGroup() as group:
             for number, (member, kind) in enumerate(cast):
                 for twin in range(2 if kind.has_twin else 1):
@@ -125,6 +127,7 @@ class Fleet:
                     self._nodes.append(node)
                     group.create_task(node.run())
                 await asyncio.sleep(pause_s)
+            garbage.settle()
 
 
 @contextlib.asynccontextmanager
