@@ -88,12 +88,18 @@ async def test_nothing_reaches_the_portal_in_a_silence(pool: Pool) -> None:
     weather, figures = Weather(), Figures()
     conditions = Conditions(kinds.find("healthy"), weather, seed="")
     async with Link(pool.server, transport=None, conditions=conditions, figures=figures) as link:
+        pool._bearers.add("t")
+        await link.post("/agent/v1/heartbeat", {}, bearer="t")
         weather.turn()
         with pytest.raises(PortalError) as refused:
             await link.post("/agent/v1/session/challenge", {"node": pool.node})
         weather.turn()
         await link.post("/agent/v1/session/challenge", {"node": pool.node})
+        await link.post("/agent/v1/heartbeat", {}, bearer="t")
 
+    calm = figures.calm()
+    assert calm is not None
+    assert (calm["count"], figures.routes()["heartbeat"]["count"]) == (1, 2)
     assert refused.value.code == "portal_unreachable"
     assert (figures.withheld, figures.routes()["session/challenge"]["count"]) == (1, 1)
 
@@ -137,14 +143,16 @@ def test_the_report_reads_as_lines() -> None:
 
 def test_heartbeats_are_told_minute_by_minute() -> None:
     figures = Figures()
-    figures.note("session", 0.5, elapsed_s=1.0)
+    figures.note("session", 0.5, elapsed_s=1.0, is_calm=True)
     for seconds, elapsed_s in [(0.01, 5.0), (0.02, 59.9), (0.03, 130.0)]:
-        figures.note("heartbeat", seconds, elapsed_s=elapsed_s)
+        figures.note("heartbeat", seconds, elapsed_s=elapsed_s, is_calm=elapsed_s < 100.0)
 
     assert figures.minutes() == [
         {"minute": 0, "count": 2, "p50_ms": 10.0, "p99_ms": 20.0, "max_ms": 20.0},
         {"minute": 2, "count": 1, "p50_ms": 30.0, "p99_ms": 30.0, "max_ms": 30.0},
     ]
+    assert figures.calm() == {"count": 2, "p50_ms": 10.0, "p99_ms": 20.0, "max_ms": 20.0}
+    assert Figures().calm() is None
 
 
 def test_a_quantile_is_a_value_that_was_seen() -> None:

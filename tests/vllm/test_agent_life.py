@@ -27,7 +27,8 @@ pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1500)]
 START_S = 300.0
 STUCK_S = 150.0
 SHORTER = 384
-LONG = {"messages": QUESTION, "stream": True, "max_tokens": 450, "ignore_eos": True}
+# Seconds of work, since it has to be in the middle still when a step breaks what it runs on.
+LONG = {"messages": QUESTION, "stream": True, "n": 16, "max_tokens": 450, "ignore_eos": True}
 SHORT = {"messages": QUESTION, "max_tokens": 3}
 
 
@@ -233,17 +234,25 @@ async def leaves_nothing(node: Node, agent: asyncio.subprocess.Process) -> None:
     await until(lambda: not any(map(is_alive, family)))
 
 
-async def drains_without_dropping(node: Node, tunnel: Tunnel) -> None:
+async def under_way(tunnel: Tunnel) -> int:
+    """The number of a stream whose first events have come."""
     stream = await tunnel.begin(LONG, model=MODEL)
     await tunnel.until(lambda: len(tunnel.answers[stream].body) > 500)
+    return stream
+
+
+async def drains_without_dropping(node: Node, tunnel: Tunnel) -> None:
+    stream = await under_way(tunnel)
 
     await node.say("drain")
     await tunnel.until(lambda: state_of(tunnel) == "draining")
     refused = await tunnel.ask(SHORT, model=MODEL)
+    still_runs = not tunnel.answers[stream].is_ended
     answer = await tunnel.finish(stream, 60.0)
     await node.say("resume")
     await ready(tunnel)
 
+    assert still_runs
     assert refused.failure["code"] == "draining"
     assert answer.failure is None
     assert answer.events[-1] == "[DONE]"
@@ -252,8 +261,7 @@ async def drains_without_dropping(node: Node, tunnel: Tunnel) -> None:
 async def comes_back_after_a_kill(node: Node, tunnel: Tunnel) -> None:
     family, first = node.family(), node.note()["pid"]
     assert len(family) >= 3  # server, EngineCore, worker
-    stream = await tunnel.begin(LONG, model=MODEL)
-    await tunnel.until(lambda: len(tunnel.answers[stream].body) > 500)
+    stream = await under_way(tunnel)
 
     os.kill(first, signal.SIGKILL)
     broken = await tunnel.finish(stream, 60.0)
@@ -268,8 +276,7 @@ async def comes_back_after_a_kill(node: Node, tunnel: Tunnel) -> None:
 async def comes_back_from_a_frozen_worker(node: Node, pool: Pool, tunnel: Tunnel) -> None:
     family, first = node.family(), node.note()["pid"]
     worker = named(family, "VLLM::Worker")
-    stream = await tunnel.begin(LONG, model=MODEL)
-    await tunnel.until(lambda: len(tunnel.answers[stream].body) > 500)
+    stream = await under_way(tunnel)
 
     os.kill(worker, signal.SIGSTOP)
     beat = await pool.heartbeat(lambda beat: beat["deployments"][0]["code"] == "engine_stuck", STUCK_S)
@@ -284,8 +291,7 @@ async def comes_back_from_a_frozen_worker(node: Node, pool: Pool, tunnel: Tunnel
 
 async def changes_without_dropping(node: Node, pool: Pool, tunnel: Tunnel) -> None:
     first = node.note()["pid"]
-    stream = await tunnel.begin(LONG, model=MODEL)
-    await tunnel.until(lambda: tunnel.answers[stream].body)
+    stream = await under_way(tunnel)
 
     pool.desired = [pool.desired[0] | {"context_tokens": SHORTER}]
     answer = await tunnel.finish(stream, 60.0)

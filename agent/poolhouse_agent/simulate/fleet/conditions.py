@@ -9,13 +9,14 @@ from poolhouse_agent.simulate.fleet.kinds import Kind, Rhythm
 
 @dataclass(slots=True)
 class Weather:
-    """What befalls the whole fleet: while `is_silent` nothing reaches the portal.
+    """What befalls the whole fleet: while `is_silent` nothing reaches the portal; `was_silent` from the first on.
 
     `pace` is how many times faster than usual the nodes' own lives go.
     """
 
     pace: float = 1.0
     is_silent: bool = False
+    was_silent: bool = False
     began_at: float = field(default_factory=lambda: asyncio.get_running_loop().time())
 
     @property
@@ -25,7 +26,7 @@ class Weather:
 
     def turn(self) -> None:
         """Begin a silence, or end it."""
-        self.is_silent = not self.is_silent
+        self.is_silent, self.was_silent = not self.is_silent, True
 
 
 class Conditions:

@@ -16,14 +16,17 @@ class Figures:
 
     durations_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     beats_s: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
+    calm_beats_s: list[float] = field(default_factory=list)
     failures: Counter[str] = field(default_factory=Counter)
     withheld: int = 0
 
-    def note(self, route: str, seconds: float, *, elapsed_s: float) -> None:
-        """Count one request that was answered so long after the fleet began to live."""
+    def note(self, route: str, seconds: float, *, elapsed_s: float, is_calm: bool) -> None:
+        """Count one request that was answered so long after the fleet began to live, `is_calm` before any silence."""
         self.durations_s[route].append(seconds)
         if route == _HEARTBEAT:
             self.beats_s[int(elapsed_s // _MINUTE_S)].append(seconds)
+            if is_calm:
+                self.calm_beats_s.append(seconds)
 
     def note_failure(self, route: str, code: str) -> None:
         """Count a request that the portal refused or did not answer."""
@@ -32,6 +35,10 @@ class Figures:
     def routes(self) -> dict[str, dict[str, float]]:
         """For each route how many answers came and after how many milliseconds."""
         return {route: _spread(seconds) for route, seconds in sorted(self.durations_s.items())}
+
+    def calm(self) -> dict[str, float] | None:
+        """How long heartbeats took before the first silence; None where there were none."""
+        return _spread(self.calm_beats_s) if self.calm_beats_s else None
 
     def minutes(self) -> list[dict[str, float]]:
         """How long heartbeats took, minute by minute; one without answers is left out."""

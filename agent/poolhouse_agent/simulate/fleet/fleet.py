@@ -91,6 +91,7 @@ class Fleet:
             },
             "routes": self._shared.figures.routes(),
             "heartbeats": self._shared.figures.minutes(),
+            "heartbeats_before_silence": self._shared.figures.calm(),
             "failures": dict(sorted(self._shared.figures.failures.items())),
             "withheld": self._shared.figures.withheld,
         }

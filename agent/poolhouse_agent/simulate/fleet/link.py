@@ -55,7 +55,8 @@ class Link(PortalClient):
         except PortalError as error:
             self._figures.note_failure(route, error.code)
             raise
-        self._figures.note(route, loop.time() - began, elapsed_s=self._conditions.weather.elapsed_s)
+        weather = self._conditions.weather
+        self._figures.note(route, loop.time() - began, elapsed_s=weather.elapsed_s, is_calm=not weather.was_silent)
         return answer
 
     def _by_its_clock(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
