@@ -137,11 +137,12 @@ class Tunnel:
         async with asyncio.timeout(timeout_s):
             while not answer.is_ended:
                 seen = len(answer.frames)
-                await self.until(lambda: len(answer.frames) > seen or self.socket.closed, timeout_s)  # noqa: B023
-                assert not self.socket.closed or answer.is_ended, "the tunnel closed"
+                # Before the wait: what came until now may have used up the window.
                 if (more := len(answer.body) - granted) > 100_000:
                     granted += more
                     await self.send(WINDOW, stream, more.to_bytes(4, "big"))
+                await self.until(lambda: len(answer.frames) > seen or self.socket.closed, timeout_s)  # noqa: B023
+                assert not self.socket.closed or answer.is_ended, "the tunnel closed"
         return answer
 
     async def ask(self, body: Any, timeout_s: float = TIMEOUT_S, **options: str) -> Answer:
