@@ -1,21 +1,26 @@
 """The command line from join to leave, as its own process: exit codes, JSON, no secrets, no prompts."""
 
+import argparse
 import asyncio
 import contextlib
 import json
 import os
+import re
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
+from poolhouse_agent import cli
 
 from tests.fakes.nvml import build
 from tests.fakes.pool import Pool
 
 SECRET_WORDS = "the quick brown secret"
+SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
 
 
 @dataclass
@@ -95,7 +100,8 @@ async def joined(agent: Agent, pool: Pool, tmp_path: Path) -> Done:
 
 async def test_join_run_status_drain_resume_leave(agent: Agent, pool: Pool, tmp_path: Path) -> None:
     done = await joined(agent, pool, tmp_path)
-    assert (done.status, done.json["node"]) == (0, pool.node)
+    assert (done.status, done.json) == (0, {"node": pool.node, "provider": "prov_test", "server": pool.server})
+    jsonschema.validate(done.json, json.loads((SCHEMAS / "join.json").read_text(encoding="utf-8")))
     assert pool.enrolments[0]["name"] == "rack-1"
     assert pool.enrolments[0]["is_simulated"] is True
     before = await agent.run("status", "--json")
@@ -330,3 +336,25 @@ async def test_engine_status_names_the_program_and_its_version(agent: Agent, tmp
     )  # fmt: skip
     assert missing.status == 2
     assert "engine_missing" in missing.err
+
+
+def test_every_json_that_promises_a_shape_has_one_published() -> None:
+    promised = {}
+    for word, command in words(cli.parser()).items():
+        (option,) = [one for one in command._actions if "--json" in one.option_strings] or [None]
+        found = re.search(r"docs/schemas/(\S+)", option.help or "") if option else None
+        if found:
+            promised[word] = found[1]
+
+    assert promised.keys() >= {"doctor", "join", "benchmark", "status", "plan", "simulate", "receipts verify"}
+    assert all((SCHEMAS / name).is_file() for name in promised.values())
+
+
+def words(parser: argparse.ArgumentParser, before: str = "") -> dict[str, argparse.ArgumentParser]:
+    """All commands and their verbs by the words that call them."""
+    found: dict[str, argparse.ArgumentParser] = {}
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, command in action.choices.items():
+                found |= {f"{before}{name}": command, **words(command, f"{before}{name} ")}
+    return found

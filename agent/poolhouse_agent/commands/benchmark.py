@@ -14,6 +14,7 @@ from poolhouse_agent.benchmarks import lengths, suite
 from poolhouse_agent.benchmarks.step import Step
 from poolhouse_agent.benchmarks.suite import PARTS, Machine
 from poolhouse_agent.checks.result import Result, Status
+from poolhouse_agent.commands import options
 from poolhouse_agent.commands.bench import Wish, bench
 from poolhouse_agent.progress import Bars
 from poolhouse_agent.state import State
@@ -24,7 +25,7 @@ _MARKS = {Status.OK: "ok  ", Status.WARN: "warn", Status.FAIL: "FAIL", Status.SK
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command."""
     parser = commands.add_parser("benchmark", help="measure this machine: GPUs, disk, network, engine")
-    parser.add_argument("--json", action="store_true")
+    options.add_json(parser, schema="checks.schema.json")
     parser.add_argument("--only", choices=PARTS, default="", metavar="NAME", help=f"one of {', '.join(PARTS)}")
     parser.add_argument("--short", action="store_true", help="a few minutes less, and less exact")
     parser.add_argument("--url", default="", help="an engine that runs on this machine, such as http://127.0.0.1:8000")

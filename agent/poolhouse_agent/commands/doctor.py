@@ -11,6 +11,7 @@ from poolhouse_agent.benchmarks.step import Step
 from poolhouse_agent.checks import run as checks
 from poolhouse_agent.checks.abilities import Ability, abilities
 from poolhouse_agent.checks.result import Result, Status, Surroundings
+from poolhouse_agent.commands import options
 from poolhouse_agent.nvml.inventory import GpuReport, Inventory
 from poolhouse_agent.progress import Bars
 from poolhouse_agent.state import Membership, State
@@ -26,7 +27,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         help="check this machine, before and after joining",
         epilog="example: poolhouse-agent doctor --server https://pool.example",
     )
-    parser.add_argument("--json", action="store_true", help="docs/schemas/checks.schema.json describes it")
+    options.add_json(parser, schema="checks.schema.json")
     names = ", ".join(sorted(checks.CHECKS))
     parser.add_argument(
         "--only", choices=sorted(checks.CHECKS), default="", metavar="NAME", help=f"one group of checks: {names}"

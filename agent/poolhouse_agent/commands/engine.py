@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 from poolhouse_agent import config, terminal
+from poolhouse_agent.commands import options
 from poolhouse_agent.engine import install, notes, versions
 from poolhouse_agent.engine.launch import LEASE, Launcher
 from poolhouse_agent.engine.notes import Note
@@ -22,7 +23,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     parser = commands.add_parser("engine", help="install vLLM, show which one is used, end engines left running")
     parser.add_argument("action", choices=("install", "status", "stop"))
     parser.add_argument("--version", default=versions.TESTED, help=f"the version to install ({versions.TESTED})")
-    parser.add_argument("--json", action="store_true")
+    options.add_json(parser)
     parser.set_defaults(run=run)
 
 

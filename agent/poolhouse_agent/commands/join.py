@@ -9,6 +9,7 @@ from pathlib import Path
 
 from poolhouse_agent import addresses, config, host, identity, session, terminal
 from poolhouse_agent.client import PortalClient
+from poolhouse_agent.commands import options
 from poolhouse_agent.errors import ConfigError
 from poolhouse_agent.nvml import refusal
 from poolhouse_agent.nvml.inventory import Inventory
@@ -34,7 +35,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     parser.add_argument(
         "--simulate", metavar="PROFILE", default="", help="simulate GPUs and engine, such as rtx4090x2 or h100x8:slow"
     )
-    parser.add_argument("--json", action="store_true")
+    options.add_json(parser, schema="join.json")
     parser.set_defaults(run=run)
 
 

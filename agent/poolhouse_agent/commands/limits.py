@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from poolhouse_agent import terminal
-from poolhouse_agent.commands import rulebook
+from poolhouse_agent.commands import options, rulebook
 from poolhouse_agent.commands.rulebook import Rulebook
 from poolhouse_agent.errors import ConfigError
 from poolhouse_agent.owner import amounts, quota
@@ -23,7 +23,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         help="yielding to your own GPU work, power cap, download quota",
         epilog="example: poolhouse-agent limits set --power-cap 280 --download-day 50GB --download-month 400GB",
     )
-    parser.add_argument("--json", action="store_true")
+    options.add_json(parser)
     parser.set_defaults(run=show)
     verbs = parser.add_subparsers(title="verbs", metavar="VERB")
     setting = rulebook.add_verb(verbs, "set", "set limits", run=change)

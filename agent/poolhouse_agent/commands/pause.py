@@ -4,6 +4,7 @@ import argparse
 from datetime import UTC, datetime, timedelta
 
 from poolhouse_agent import terminal
+from poolhouse_agent.commands import options
 from poolhouse_agent.errors import ConfigError
 from poolhouse_agent.owner import amounts, book
 from poolhouse_agent.owner.book import Book
@@ -21,7 +22,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     parser.add_argument(
         "--for", dest="length", metavar="TIME", default="", help="come back by itself after TIME, such as 45m or 2h30m"
     )
-    parser.add_argument("--json", action="store_true")
+    options.add_json(parser)
     parser.set_defaults(run=run)
 
 

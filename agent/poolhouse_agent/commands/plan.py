@@ -12,6 +12,7 @@ from poolhouse_common import artefacts, gpu_faults, planner
 from poolhouse_common.planner import report
 
 from poolhouse_agent import config, logs, terminal
+from poolhouse_agent.commands import options
 from poolhouse_agent.errors import AgentError, ConfigError
 from poolhouse_agent.nvml.inventory import GpuReport, Inventory
 from poolhouse_agent.state import State
@@ -34,7 +35,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     parser.add_argument("--kv-cache-dtype", choices=_CACHES, default="auto", help="the cache's number format")
     parser.add_argument("--quantization", default="", metavar="NAME", help="another release: fp8, awq, gptq")
     parser.add_argument("--digest", action="store_true", help="print the digest of the folder, for the catalogue")
-    parser.add_argument("--json", action="store_true")
+    options.add_json(parser, schema="plan.json")
     parser.set_defaults(run=run)
 
 

@@ -5,7 +5,7 @@ import asyncio
 import os
 
 from poolhouse_agent import config, terminal
-from poolhouse_agent.commands import rulebook
+from poolhouse_agent.commands import options, rulebook
 from poolhouse_agent.errors import fix_of
 from poolhouse_agent.owner.power import Limit, PowerKeeper
 
@@ -16,7 +16,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     verbs = parser.add_subparsers(title="verbs", required=True, metavar="VERB")
     for verb, text in (("apply", "set the cap on every GPU"), ("restore", "put back the limits of before")):
         one = verbs.add_parser(verb, help=text)
-        one.add_argument("--json", action="store_true")
+        options.add_json(one)
         one.set_defaults(run=run, verb=verb)
 
 

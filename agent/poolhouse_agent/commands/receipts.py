@@ -10,6 +10,7 @@ from poolhouse_common import amounts, recount
 from poolhouse_common.recount import Verdict
 
 from poolhouse_agent import config, terminal
+from poolhouse_agent.commands import options
 from poolhouse_agent.errors import ConfigError
 from poolhouse_agent.receipts import verify as checking
 from poolhouse_agent.receipts.book import Book
@@ -42,7 +43,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     verify.add_argument("--prices", type=Path, help="the pool's exported prices")
     verify.add_argument("--payout", type=Path, help="an exported payout, to be computed again")
     verify.add_argument("--portal-key", metavar="KEY", help="the pool's key in base64 (the one this node has pinned)")
-    verify.add_argument("--json", action="store_true", help="in the shape of docs/schemas/receipts-verify.json")
+    options.add_json(verify, schema="receipts-verify.json")
     verify.set_defaults(run=run_verify)
 
 

@@ -48,7 +48,7 @@ def add_verb(
 ) -> argparse.ArgumentParser:
     """Add a verb that takes `--json` as its command does."""
     parser = verbs.add_parser(name, help=text)
-    parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
+    parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")
     parser.set_defaults(run=run)
     return parser
 

@@ -3,7 +3,7 @@
 import argparse
 
 from poolhouse_agent import terminal
-from poolhouse_agent.commands import rulebook
+from poolhouse_agent.commands import options, rulebook
 from poolhouse_agent.commands.rulebook import Rulebook
 from poolhouse_agent.errors import cause_of
 from poolhouse_agent.owner.standing import Action
@@ -22,7 +22,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     )
     verbs = parser.add_subparsers(title="verbs", metavar="VERB")
     parser.set_defaults(run=show)
-    parser.add_argument("--json", action="store_true")
+    options.add_json(parser)
     setting = rulebook.add_verb(
         verbs, "set", "set windows of the week; each replaces what was set of its kind", run=change
     )

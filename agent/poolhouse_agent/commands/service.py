@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 from poolhouse_agent import terminal
+from poolhouse_agent.commands import options
 from poolhouse_agent.config import DEFAULT_STATE
 from poolhouse_agent.errors import AgentError
 from poolhouse_agent.state import State
@@ -26,7 +27,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     parser.add_argument("action", choices=("install", "start", "status", "uninstall", "show"))
     parser.add_argument("--user", action="store_true", help="in your own service manager instead of the machine's")
     parser.add_argument("--no-start", action="store_true", help="install only")
-    parser.add_argument("--json", action="store_true")
+    options.add_json(parser)
     parser.set_defaults(run=run)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from poolhouse_agent import addresses, logs, terminal
+from poolhouse_agent.commands import options
 from poolhouse_agent.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ _STARTING_A_SECOND = 5
 _LINE_EVERY_S = 30.0
 _SAY_EVERY = 100
 _EXAMPLE = (
-    "example: poolhouse-agent simulate --server http://127.0.0.1:8000 --nodes 1000 --tokens-file tokens.txt "
-    "--duration 10m --mix healthy=90,flapping=10"
+    "example: poolhouse-agent simulate --server http://127.0.0.1:8000 --nodes 1000 --tokens-file tokens.txt \\\n"
+    "             --duration 10m --mix healthy=90,flapping=10"
 )
 
 
@@ -36,10 +37,11 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     parser = commands.add_parser(
         "simulate",
         help="run a whole simulated fleet against a pool",
-        description="Runs many simulated nodes in one process, each with a key, session, heartbeat and tunnel of its "
-        "own. The pool sees them as simulated nodes: they serve made-up text. SIGUSR1 withholds every message to the "
-        "portal until the next SIGUSR1.",
-        epilog=f"{_EXAMPLE} -- kinds: {_kinds()}",
+        description="Runs many simulated nodes in one process, each with a key, session, heartbeat and\n"
+        "tunnel of its own. The pool sees them as simulated nodes: they serve made-up text.\n"
+        "SIGUSR1 withholds every message to the portal until the next SIGUSR1.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=f"{_kinds()}\n\n{_EXAMPLE}",
     )
     parser.add_argument("--server", required=True, metavar="URL", help="the pool's address")
     parser.add_argument("--nodes", type=int, default=10, help=f"how many nodes, up to {_MAX_NODES} (10)")
@@ -52,7 +54,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     parser.add_argument("--pace", type=int, default=1, metavar="N", help="let the nodes' lives go N times faster (1)")
     parser.add_argument("--retire", action="store_true", help="let the fleet leave the pool and delete its identities")
     parser.add_argument("--verbose", action="store_true", help="the nodes' own logs, to stderr")
-    parser.add_argument("--json", action="store_true")
+    options.add_json(parser, schema="simulate.json")
     parser.set_defaults(run=run)
 
 
@@ -79,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _kinds() -> str:
     from poolhouse_agent.simulate.fleet.kinds import KINDS
 
-    return "; ".join(f"{kind.name}: {kind.about}" for kind in KINDS.values())
+    return "\n".join(["kinds:", *(f"  {kind.name:<11} {kind.about}" for kind in KINDS.values())])
 
 
 def _plan(arguments: argparse.Namespace, server: str, folder: Path) -> "Plan":

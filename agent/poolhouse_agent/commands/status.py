@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from poolhouse_agent import status, terminal
+from poolhouse_agent.commands import options
 from poolhouse_agent.errors import ConfigError
 from poolhouse_agent.owner import amounts
 from poolhouse_agent.state import State
@@ -18,7 +19,7 @@ Status = Mapping[str, Any]
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command."""
     parser = commands.add_parser("status", help="what the running agent does")
-    parser.add_argument("--json", action="store_true", help="in the shape of docs/schemas/agent-status.json")
+    options.add_json(parser, schema="agent-status.json")
     parser.set_defaults(run=run)
 
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from poolhouse_agent import config, terminal
+from poolhouse_agent.commands import options
 from poolhouse_agent.errors import ConfigError
 from poolhouse_agent.state import State
 from poolhouse_agent.support import bundle
@@ -20,7 +21,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         epilog="example: sudo poolhouse-agent support-bundle --output /tmp/support.tar.gz",
     )
     parser.add_argument("--output", type=Path, metavar="FILE", help="where to (poolhouse-support-TIME.tar.gz here)")
-    parser.add_argument("--json", action="store_true")
+    options.add_json(parser)
     parser.set_defaults(run=run)
 
 

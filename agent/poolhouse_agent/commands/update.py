@@ -4,6 +4,7 @@ import argparse
 import os
 
 from poolhouse_agent import VERSION, installation, terminal
+from poolhouse_agent.commands import options
 from poolhouse_agent.commands.service import Manager
 from poolhouse_agent.errors import ConfigError, UpdateError
 from poolhouse_agent.state import State
@@ -19,7 +20,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     parser.add_argument(
         "action", choices=("status", "hold", "allow", "now", "apply"), help="apply: what the update service runs"
     )
-    parser.add_argument("--json", action="store_true")
+    options.add_json(parser)
     parser.set_defaults(run=run)
 
 

@@ -6,7 +6,7 @@ import os
 import time
 
 from poolhouse_agent import config, runtime, terminal
-from poolhouse_agent.commands import rulebook
+from poolhouse_agent.commands import options, rulebook
 from poolhouse_agent.errors import AgentError, ConfigError, cause_of
 from poolhouse_agent.owner import book
 from poolhouse_agent.owner.book import Book
@@ -26,7 +26,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     """Add the commands."""
     for word, (wish, text, _) in _WORDS.items():
         parser = commands.add_parser(word, help=text)
-        parser.add_argument("--json", action="store_true")
+        options.add_json(parser)
         parser.set_defaults(run=run, word=word, wish=wish)
 
 
