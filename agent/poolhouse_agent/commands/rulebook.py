@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from poolhouse_agent import config, terminal
+from poolhouse_agent.commands import options
 from poolhouse_agent.errors import ConfigError
 from poolhouse_agent.owner import book, standing
 from poolhouse_agent.owner.book import Book
@@ -48,7 +49,7 @@ def add_verb(
 ) -> argparse.ArgumentParser:
     """Add a verb that takes `--json` as its command does."""
     parser = verbs.add_parser(name, help=text)
-    parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")
+    options.add_json(parser, default=argparse.SUPPRESS)
     parser.set_defaults(run=run)
     return parser
 

@@ -54,9 +54,7 @@ class Trial:
         fleet.send_signal(signal.SIGINT)
         assert fleet.wait(20) == 0, self.log.read_text()[-3000:]
         text = self.log.read_text()
-        report: dict[str, Any] = json.loads(text[text.rindex("\n{\n") if not text.startswith("{") else 0 :])
-        jsonschema.validate(report, json.loads(_SCHEMA.read_text(encoding="utf-8")))
-        return report
+        return _report(text[text.rindex("\n{\n") if not text.startswith("{") else 0 :])
 
     def retire(self) -> dict[str, Any]:
         """Let the whole fleet leave."""
@@ -69,7 +67,7 @@ class Trial:
             timeout=60,
         )
         assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+        return _report(done.stdout)
 
     def deploy(self) -> None:
         """Tell each node to serve the model."""
@@ -103,6 +101,13 @@ class Trial:
             provider=self.provider, label="fleet", created_by=None, actor=SYSTEM_ACTOR, now=clock.now()
         )
         return made.text
+
+
+def _report(text: str) -> dict[str, Any]:
+    """The JSON that the command printed, in the published shape."""
+    report: dict[str, Any] = json.loads(text)
+    jsonschema.validate(report, json.loads(_SCHEMA.read_text(encoding="utf-8")))
+    return report
 
 
 @pytest.fixture(scope="module")
